@@ -1,0 +1,45 @@
+# How every target of the project is compiled: warnings, sanitizers, and the two worlds code lives in.
+#   vram_layer(NAME ...)           ordinary code (the command, the daemon, the simulator, tests)
+#   vram_injected_layer(NAME ...)  code that ends up inside somebody else's program: no exceptions,
+#                                  no run-time type information, nothing of libstdc++ but headers
+#   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest
+find_package(Threads REQUIRED)
+
+add_library(vram_flags INTERFACE)
+target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
+  -Wnon-virtual-dtor -Wno-missing-field-initializers -Werror)
+target_include_directories(vram_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+if(VRAM_SANITIZE)
+  target_compile_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE})
+endif()
+
+add_library(vram_injected_flags INTERFACE)
+target_link_libraries(vram_injected_flags INTERFACE vram_flags)
+target_compile_options(vram_injected_flags INTERFACE -fvisibility=hidden -mcx16
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility-inlines-hidden>
+  -ftls-model=initial-exec -fno-plt -U_FORTIFY_SOURCE -fno-stack-protector)
+
+function(vram_layer name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC vram_flags Threads::Threads)
+endfunction()
+
+function(vram_injected_layer name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC vram_injected_flags)
+endfunction()
+
+function(vram_test name)
+  if(NOT VRAM_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} vram_flags GTest::gtest GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
+endfunction()

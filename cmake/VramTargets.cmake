@@ -3,6 +3,7 @@
 #   vram_injected_layer(NAME ...)  code that ends up inside somebody else's program: no exceptions,
 #                                  no run-time type information, nothing of libstdc++ but headers
 #   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest
+#   vram_fuzzer(NAME_fuzz ...)     a libFuzzer executable (preset fuzz); `make fuzz` finds it by its folder
 find_package(Threads REQUIRED)
 
 add_library(vram_flags INTERFACE)
@@ -42,4 +43,16 @@ function(vram_test name)
   target_link_libraries(${name} PRIVATE ${arg_LIBS} vram_flags GTest::gtest GTest::gtest_main Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
+endfunction()
+
+function(vram_fuzzer name)
+  if(NOT VRAM_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} vram_flags Threads::Threads)
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzzers)
 endfunction()

@@ -1,0 +1,34 @@
+"""The files of the repository, as every check sees them."""
+
+import os
+import subprocess
+import sys
+
+CODE = (".h", ".cc", ".c", ".def", ".inc")
+
+
+def files(root):
+    """Paths relative to root: what git tracks or would track, or every file where there is no git."""
+    listing = subprocess.run(
+        ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z", "."],
+        capture_output=True, check=False)
+    if listing.returncode == 0:
+        names = listing.stdout.decode().split("\0")
+    else:
+        names = [os.path.relpath(os.path.join(folder, name), root)
+                 for folder, _, found in os.walk(root) for name in found]
+    return sorted(name for name in names if name and os.path.isfile(os.path.join(root, name)))
+
+
+def text(root, name):
+    """The file's text, or None for a binary one."""
+    with open(os.path.join(root, name), "rb") as file:
+        data = file.read()
+    return None if b"\0" in data else data.decode("utf-8", "replace")
+
+
+def report(check, faults):
+    """Prints each fault on one line; the exit status of the check."""
+    for fault in faults:
+        print(f"{check}: {fault}", file=sys.stderr)
+    return 1 if faults else 0

@@ -21,8 +21,11 @@ def files(root):
 
 
 def text(root, name):
-    """The file's text, or None for a binary one."""
-    with open(os.path.join(root, name), "rb") as file:
+    """The file's text, or None for a missing or a binary one."""
+    path = os.path.join(root, name)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
         data = file.read()
     return None if b"\0" in data else data.decode("utf-8", "replace")
 

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Every function of cuda.h that can create, map, import or free device memory has a row in hooks.def.
+
+A function concerns memory when it hands out something that holds memory (a parameter of a type in HOLDERS,
+by pointer), or when its name says so (VERBS). The few that match and take or return nothing stand in
+cuda_calls_allowed.txt, each with its reason.
+
+usage: cuda_calls.py [ROOT [CUDA_H]]
+"""
+
+import os
+import re
+import sys
+
+import tree
+
+PROTOTYPE = re.compile(r"CUresult\s+CUDAAPI\s+(cu\w+)\s*\(([^;]*?)\)\s*;", re.DOTALL)
+HOLDERS = re.compile(r"\b(?:CUdeviceptr|CUmemGenericAllocationHandle|CUarray|CUmipmappedArray|CUmemoryPool|CUcontext|"
+                     r"CUgreenCtx|CUgraphExec|CUmodule|CUlibrary|CUexternalMemory)\b\s*\*")
+VERBS = re.compile(r"Alloc|Free|Create|Destroy|Import|Open|Close|Map|Unmap|Release|Retain|Reset|Trim|Load|Unload|"
+                   r"Instantiate|Launch|Upload|Bind|Unbind|SetLimit")
+ROW = re.compile(r"^\s*HOOK\w*\(\s*(cu\w+)", re.MULTILINE)
+SUFFIX = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
+
+
+def without_comments(source):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", source, flags=re.DOTALL)
+
+
+def concerning_memory(header):
+    """Base names (without version and stream suffix) of the functions that need a row."""
+    return {SUFFIX.sub("", name) for name, parameters in PROTOTYPE.findall(without_comments(header))
+            if VERBS.search(name) or HOLDERS.search(parameters)}
+
+
+def allowed(root):
+    """Name -> reason; a line is `name  reason`."""
+    lines = (tree.text(root, "tools/check/cuda_calls_allowed.txt") or "").splitlines()
+    rows = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
+    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
+
+
+def installed_header(root):
+    cache = os.path.join(root, "build", "CMakeCache.txt")
+    folders = [os.path.join(root, "build/deps/cuda/include"), os.environ.get("CUDA_HOME", "") + "/include",
+               "/usr/local/cuda/include", "/usr/include"]
+    if os.path.exists(cache):
+        with open(cache, encoding="utf-8") as file:
+            folders = re.findall(r"^VRAM_CUDA_INCLUDE_DIR:\w+=(.+)$", file.read(), re.MULTILINE) + folders
+    return next((folder + "/cuda.h" for folder in folders if os.path.exists(folder + "/cuda.h")), None)
+
+
+def faults(root, header_path):
+    if header_path is None:
+        return ["cuda.h not found; run tools/setup build"]
+    with open(header_path, encoding="utf-8") as file:
+        needed = concerning_memory(file.read())
+    if not needed:
+        return [f"{header_path}: no prototypes found"]
+    rows = {SUFFIX.sub("", name) for name in ROW.findall(without_comments(tree.text(root, "src/driver/hooks.def") or ""))}
+    reasons = allowed(root)
+    found = [f"{name}: can change device memory, but has no row in src/driver/hooks.def"
+             for name in sorted(needed - rows - set(reasons))]
+    found += [f"cuda_calls_allowed.txt: {name} has a row in hooks.def; take it out of the list"
+              for name in sorted(rows & set(reasons))]
+    found += [f"cuda_calls_allowed.txt: {name} has no reason" for name, reason in sorted(reasons.items()) if not reason]
+    return found
+
+
+if __name__ == "__main__":
+    ROOT = sys.argv[1] if len(sys.argv) > 1 else "."
+    HEADER = sys.argv[2] if len(sys.argv) > 2 else installed_header(ROOT)
+    sys.exit(tree.report("cuda_calls", faults(ROOT, HEADER)))

@@ -27,6 +27,8 @@ struct Context {
   unsigned api_version = 3020;
   std::atomic<unsigned> flags{0};
   std::atomic<bool> alive{false};
+  // What went wrong on the card; sticks for the context's life (sim/stream.h, poison_context()).
+  std::atomic<CUresult> error{CUDA_SUCCESS};
 
   std::mutex mutex;  // guards what follows
   size_t stack_bytes = 1024;

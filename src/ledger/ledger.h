@@ -1,0 +1,98 @@
+#pragma once
+
+// How much device memory a job holds, and whether it may take more.
+//
+// A charge is made before the driver is asked and settled after it answered:
+//
+//     reserve -> driver call -> commit            (or roll_back when the driver refused)
+//     begin_release -> driver call -> end_release (or keep when the driver refused)
+//
+// Between the two the bytes are *pending*: they count against the limit, and a request that does
+// not fit only because of them waits for them to settle instead of being refused. A request is
+// refused when it would not fit even if everything pending were given back.
+//
+// A process that dies leaves its share; whoever is about to refuse first reaps the dead.
+//
+// Hot path (a request that fits): two atomic additions and two 16-byte swaps; no lock, allocation
+// or system call. All byte counts are rounded up to wire::kGranule, so a caller passes the same
+// number to the call that gives back as to the call that took.
+//
+// Threads: any number, in any number of processes. Nothing here throws or allocates.
+
+#include <cstdint>
+
+#include "wire/job_layout.h"
+
+namespace vram::ledger {
+
+// What the slow path needs of the outside world; tests bring their own.
+struct World {
+  bool (*alive)(std::uint64_t identity, std::uint64_t pid_namespace);
+  void (*nap)();                  // give way for a moment while others settle
+  std::uint64_t (*now_ms)();      // monotonic
+};
+const World& real_world();
+
+// How long a request waits for what others have pending before it is refused. A driver's free may
+// wait for running kernels; TensorFlow's own allocator waits ten seconds in the same place.
+inline constexpr std::uint64_t kSettle_ms = 5000;
+
+struct Usage {
+  std::uint64_t used;     // bytes, pending ones included
+  std::uint64_t limit;    // bytes; wire::kUnlimited: none
+  std::uint64_t peak;     // bytes
+  std::uint64_t denials;  // requests
+};
+
+// One process's view of one device's account. Copyable; refers to the mapped job.
+class Account {
+ public:
+  Account() = default;
+  Account(wire::Job* job, std::uint32_t device, std::uint32_t slot, const World* world)
+      : job_(job), world_(world), device_(device), slot_(slot) {}
+
+  explicit operator bool() const { return job_ != nullptr; }
+  std::uint32_t device() const { return device_; }
+
+  // True: the bytes are charged and pending. False: over the limit; counted as a denial.
+  [[nodiscard]] bool reserve(std::uint64_t bytes) const;
+  void commit(std::uint64_t bytes) const;
+  void roll_back(std::uint64_t bytes) const;
+
+  void begin_release(std::uint64_t bytes) const;
+  void end_release(std::uint64_t bytes) const;
+  void keep(std::uint64_t bytes) const;
+
+  // Reserve without refusing and without counting a denial: for a caller that has another way.
+  [[nodiscard]] bool try_reserve(std::uint64_t bytes) const;
+
+  // Memory that is already taken, found by measuring: charged even over the limit.
+  void charge(std::uint64_t bytes) const;
+  void uncharge(std::uint64_t bytes) const;
+
+  void add_part(wire::Part part, std::int64_t bytes) const;
+  std::uint64_t part(wire::Part part) const;
+
+  Usage usage() const;
+  std::uint64_t own_bytes() const;  // this process's share
+  wire::DeviceAccount& record() const { return job_->device[device_]; }
+
+ private:
+  bool settle_and_add(std::uint64_t bytes) const;
+  bool never_fits(std::uint64_t bytes) const;
+
+  wire::Job* job_ = nullptr;
+  const World* world_ = nullptr;
+  std::uint32_t device_ = 0;
+  std::uint32_t slot_ = 0;
+};
+
+// What `slot` holds on `device`, bytes; exact at some moment during the call.
+std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
+std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device);
+
+// Gives back what dead processes held. Returns how many slots were freed. Any number of callers at
+// once, each of which may die at any point: the next one finishes.
+std::uint32_t reap(wire::Job& job, const World& world);
+
+}  // namespace vram::ledger

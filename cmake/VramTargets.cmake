@@ -8,7 +8,7 @@ find_package(Threads REQUIRED)
 
 add_library(vram_flags INTERFACE)
 target_compile_options(vram_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
-  -Wnon-virtual-dtor -Wno-missing-field-initializers -Werror)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers -Werror)
 target_include_directories(vram_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 if(VRAM_SANITIZE)
   target_compile_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE} -fno-omit-frame-pointer

@@ -1,12 +1,14 @@
 """Every check of tools/check fails on what it exists to find, and passes beside it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-CHECKS = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "check")
+SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+CHECKS = os.path.join(SOURCE, "tools", "check")
 
 
 class CheckTest(unittest.TestCase):
@@ -122,6 +124,124 @@ class CudaCalls(CheckTest):
     def test_excuse_without_reason_fails(self):
         self.write("tools/check/cuda_calls_allowed.txt", "cuEventCreate\n")
         self.assert_fails("cuEventCreate has no reason", "cuda_calls.py", self.root, self.header)
+
+
+class Built(CheckTest):
+    """The base of tests that compile a small program into root/lib."""
+
+    def compile(self, source, *arguments):
+        file = self.write("source.cc", source)
+        os.makedirs(os.path.join(self.root, "lib"), exist_ok=True)
+        subprocess.run(["g++", "-O1", "-fPIC", "-fno-stack-protector", file, *arguments], check=True, cwd=self.root)
+
+
+class Libraries(Built):
+    ROW = "lib/liba.so every names/list.txt,vram_version\n"
+
+    def setUp(self):
+        super().setUp()
+        self.write("names/list.txt", "cuInit\ncuMemAlloc_v2\n")
+        self.write("tools/check/libraries.txt", self.ROW)
+
+    def link(self, source, *arguments):
+        self.compile(source, "-shared", "-nostdlib", "-o", "lib/liba.so", *arguments, "-lc")
+
+    GOOD = ('#include <cstring>\nextern "C" { int cuInit() { return 0; } int vram_version() { return 1; }\n'
+            'void* cuMemAlloc_v2(void* a, const void* b, size_t n) { return memcpy(a, b, n); } }\n')
+
+    def test_stated_names_pass(self):
+        self.link(self.GOOD)
+        self.assert_passes("libraries.py", self.root, self.root)
+
+    def test_extra_name_fails(self):
+        self.link(self.GOOD + 'extern "C" void leaked() {}\n')
+        self.assert_fails("exports 'leaked'", "libraries.py", self.root, self.root)
+
+    def test_missing_name_fails(self):
+        self.link(self.GOOD.replace("cuInit", "cuDone"))
+        self.assert_fails("does not export 'cuInit'", "libraries.py", self.root, self.root)
+
+    def test_other_library_fails(self):
+        self.link(self.GOOD, "-Wl,--no-as-needed", "-lm")
+        self.assert_fails("needs 'libm.so.6'", "libraries.py", self.root, self.root)
+
+    def test_symbol_from_outside_libc_fails(self):
+        self.link(self.GOOD + 'extern "C" int elsewhere();\n__attribute__((visibility("hidden"))) '
+                  "int call() { return elsewhere(); }\n")
+        self.assert_fails("takes 'elsewhere' from outside libc", "libraries.py", self.root, self.root)
+
+    def test_library_without_row_fails(self):
+        self.link(self.GOOD)
+        self.write("lib/libother.so.1", "")
+        self.assert_fails("lib/libother.so.1: has no row", "libraries.py", self.root, self.root)
+
+    def test_library_that_was_not_built_fails(self):
+        self.assert_fails("lib/liba.so: was not built", "libraries.py", self.root, self.root)
+
+
+class HotPath(Built):
+    RULES = "archive lib/liba.a\nanywhere memcpy\n"
+    COPY = "#include <cstring>\nvoid copy(void* a, const void* b, size_t n) { memcpy(a, b, n); }\n"
+
+    def archive(self, source, rules):
+        self.write("tools/check/hot_path.txt", rules)
+        self.compile(source, "-c", "-o", "hot.o")
+        subprocess.run(["ar", "rcs", "lib/liba.a", "hot.o"], check=True, cwd=self.root)
+
+    def test_allowed_symbols_pass(self):
+        self.archive(self.COPY, self.RULES)
+        self.assert_passes("hot_path.py", self.root, self.root)
+
+    def test_system_call_on_the_hot_path_fails(self):
+        self.archive(self.COPY + "#include <unistd.h>\nvoid f() { getpid(); }\n", self.RULES)
+        self.assert_fails("a/hot.o: uses 'getpid'", "hot_path.py", self.root, self.root)
+
+    def test_object_off_the_hot_path_may_do_what_its_row_says(self):
+        source = self.COPY + "#include <unistd.h>\nvoid f() { getpid(); }\n"
+        self.archive(source, self.RULES + "object a/hot.o getpid identifies the process at start\n")
+        self.assert_passes("hot_path.py", self.root, self.root)
+
+    def test_row_without_reason_or_use_fails(self):
+        self.archive(self.COPY, self.RULES + "object a/hot.o getpid\n")
+        self.assert_fails("row of a/hot.o has no reason", "hot_path.py", self.root, self.root)
+        self.assert_fails("a/hot.o does not use 'getpid'", "hot_path.py", self.root, self.root)
+
+    def test_constructor_fails_unless_declared(self):
+        source = self.COPY + "int g;\n__attribute__((constructor)) void start() { g = 1; }\n"
+        self.archive(source, self.RULES)
+        self.assert_fails("a/hot.o: runs code when it is loaded", "hot_path.py", self.root, self.root)
+        self.archive(source, self.RULES + "constructor a/hot.o finds the driver before the program does\n")
+        self.assert_passes("hot_path.py", self.root, self.root)
+
+
+class Format(CheckTest):
+    def run_format(self, text):
+        shutil.copy(os.path.join(SOURCE, ".clang-format"), self.root)
+        return subprocess.run([os.path.join(CHECKS, "format"), self.write("a.cc", text)], capture_output=True,
+                              text=True, check=False)
+
+    def test_badly_formatted_file_fails(self):
+        result = self.run_format("int  f( ){return 1;}\n")
+        if "skipped" in result.stdout:
+            self.skipTest(result.stdout.strip())
+        self.assertIn("code should be clang-formatted", result.stderr)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(self.run_format("int f() { return 1; }\n").returncode, 0)
+
+
+class Tidy(CheckTest):
+    def run_tidy(self, text):
+        config = os.path.join(SOURCE, ".clang-tidy")
+        return subprocess.run(["clang-tidy", "--quiet", f"--config-file={config}", self.write("a.cc", text), "--",
+                               "-std=c++20"], capture_output=True, text=True, check=False)
+
+    def test_fault_in_the_source_fails(self):
+        if not shutil.which("clang-tidy"):
+            self.skipTest("clang-tidy is not installed")
+        result = self.run_tidy("int f(int* p) { if (p) return 1; return *p; }\n")
+        self.assertIn("clang-analyzer-core.NullDereference", result.stdout)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(self.run_tidy("int f(int* p) { return p ? *p : 0; }\n").returncode, 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What is loaded into other people's programs exports its stated names, needs libc alone, and nothing else.
+
+libraries.txt has a row for each shared library of the build: path, `every` or `some` (must it export every name
+it may?), and the names it may export (files that list them, or single names, comma-separated).
+
+usage: libraries.py BUILD [ROOT]
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+import tree
+
+NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2"}
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def rows(root):
+    lines = (tree.text(root, "tools/check/libraries.txt") or "").splitlines()
+    return [line.split() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def names(root, spec):
+    found = set()
+    for part in spec.split(","):
+        found |= set((tree.text(root, part) or "").split()) if "/" in part else {part}
+    return found
+
+
+def faults_of(path, extent, allowed):
+    found = []
+    exported = {line.split()[0].split("@")[0] for line in output("nm", "-D", "-P", "--defined-only", path).splitlines()}
+    found += [f"exports '{name}', which is not in its list" for name in sorted(exported - allowed)]
+    if extent == "every":
+        found += [f"does not export '{name}'" for name in sorted(allowed - exported)]
+    for line in output("nm", "-D", "-P", "--undefined-only", path).splitlines():
+        name, kind = line.split()[:2]
+        if kind == "U" and "@GLIBC_" not in name:
+            found.append(f"takes '{name}' from outside libc")
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", path))
+    found += [f"needs '{name}'; only libc may be needed" for name in needed if name not in NEEDED]
+    return found
+
+
+def faults(build, root):
+    listed = rows(root)
+    found = [] if listed else ["libraries.txt has no rows"]
+    for name, extent, spec in listed:
+        path = os.path.join(build, name)
+        if os.path.exists(path):
+            found += [f"{name}: {fault}" for fault in faults_of(path, extent, names(root, spec))]
+        else:
+            found.append(f"{name}: was not built")
+    known = {os.path.realpath(os.path.join(build, row[0])) for row in listed}
+    for path in glob.glob(os.path.join(build, "lib", "**", "*.so*"), recursive=True):
+        if os.path.realpath(path) not in known:
+            found.append(f"{os.path.relpath(path, build)}: has no row in tools/check/libraries.txt")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(tree.report("libraries", faults(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ".")))

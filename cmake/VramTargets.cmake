@@ -29,7 +29,10 @@ endfunction()
 
 function(vram_injected_layer name)
   add_library(${name} STATIC ${ARGN})
-  target_link_libraries(${name} PUBLIC vram_injected_flags)
+  # The flags stay with the layer: the command and the tests that link it keep their exceptions. Only
+  # what its headers need (16-byte swaps) goes along.
+  target_link_libraries(${name} PUBLIC vram_flags PRIVATE vram_injected_flags)
+  target_compile_options(${name} PUBLIC -mcx16)
 endfunction()
 
 function(vram_test name)

@@ -93,7 +93,7 @@ class Speech(CheckTest):
                 self.assert_fails("README.md:1", "speech.py", self.root)
 
 
-class CudaCalls(CheckTest):
+class CudaWalk(CheckTest):
     HEADER = ("CUresult CUDAAPI cuInit(unsigned int Flags);\n"
               "/* CUresult CUDAAPI cuMemOldAlloc(CUdeviceptr *dptr); */\n"
               "CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);\n"
@@ -104,26 +104,26 @@ class CudaCalls(CheckTest):
         super().setUp()
         self.header = self.write("cuda.h", self.HEADER)
         self.write("src/driver/hooks.def", "HOOK(cuMemAlloc, 2000, kDevice)\nHOOK(cuTakeSome, 13000, kDevice)\n")
-        self.write("tools/check/cuda_calls_allowed.txt", "# kept short\ncuEventCreate  holds no memory\n")
+        self.write("tools/check/cuda_walk_allowed.txt", "# kept short\nholds no memory:\n  cuEventCreate\n")
 
     def test_complete_table_passes(self):
-        self.assert_passes("cuda_calls.py", self.root, self.header)
+        self.assert_passes("cuda_walk.py", self.root, self.header)
 
     def test_missing_row_fails(self):
         self.write("src/driver/hooks.def", "HOOK(cuMemAlloc, 2000, kDevice)\n// HOOK(cuTakeSome, 1, x)\n")
-        self.assert_fails("cuTakeSome: can change device memory", "cuda_calls.py", self.root, self.header)
+        self.assert_fails("cuTakeSome: can change device memory", "cuda_walk.py", self.root, self.header)
 
     def test_missing_table_fails(self):
         os.remove(os.path.join(self.root, "src/driver/hooks.def"))
-        self.assert_fails("cuMemAlloc: can change device memory", "cuda_calls.py", self.root, self.header)
+        self.assert_fails("cuMemAlloc: can change device memory", "cuda_walk.py", self.root, self.header)
 
     def test_excuse_for_a_governed_call_fails(self):
-        self.write("tools/check/cuda_calls_allowed.txt", "cuEventCreate  no memory\ncuMemAlloc  no\n")
-        self.assert_fails("cuMemAlloc has a row in hooks.def", "cuda_calls.py", self.root, self.header)
+        self.write("tools/check/cuda_walk_allowed.txt", "no memory:\n cuEventCreate cuMemAlloc\n")
+        self.assert_fails("cuMemAlloc has a row in hooks.def", "cuda_walk.py", self.root, self.header)
 
     def test_excuse_without_reason_fails(self):
-        self.write("tools/check/cuda_calls_allowed.txt", "cuEventCreate\n")
-        self.assert_fails("cuEventCreate has no reason", "cuda_calls.py", self.root, self.header)
+        self.write("tools/check/cuda_walk_allowed.txt", "cuEventCreate\n")
+        self.assert_fails("cuEventCreate has no reason", "cuda_walk.py", self.root, self.header)
 
 
 class Built(CheckTest):

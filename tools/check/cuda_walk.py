@@ -3,9 +3,9 @@
 
 A function concerns memory when it hands out something that holds memory (a parameter of a type in HOLDERS,
 by pointer), or when its name says so (VERBS). The few that match and take or return nothing stand in
-cuda_calls_allowed.txt, each with its reason.
+cuda_walk_allowed.txt, each with its reason.
 
-usage: cuda_calls.py [ROOT [CUDA_H]]
+usage: cuda_walk.py [ROOT [CUDA_H]]
 """
 
 import os
@@ -34,10 +34,16 @@ def concerning_memory(header):
 
 
 def allowed(root):
-    """Name -> reason; a line is `name  reason`."""
-    lines = (tree.text(root, "tools/check/cuda_calls_allowed.txt") or "").splitlines()
-    rows = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
-    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
+    """Name -> reason; a line that ends in a colon gives the reason of the names below it."""
+    reasons, reason = {}, ""
+    for line in (tree.text(root, "tools/check/cuda_walk_allowed.txt") or "").splitlines():
+        if line.rstrip().endswith(":"):
+            reason = line.rstrip()[:-1]
+        elif not line.strip():
+            reason = ""
+        elif not line.startswith("#"):
+            reasons.update((name, reason) for name in line.split())
+    return reasons
 
 
 def installed_header(root):
@@ -61,13 +67,13 @@ def faults(root, header_path):
     reasons = allowed(root)
     found = [f"{name}: can change device memory, but has no row in src/driver/hooks.def"
              for name in sorted(needed - rows - set(reasons))]
-    found += [f"cuda_calls_allowed.txt: {name} has a row in hooks.def; take it out of the list"
+    found += [f"cuda_walk_allowed.txt: {name} has a row in hooks.def; take it out of the list"
               for name in sorted(rows & set(reasons))]
-    found += [f"cuda_calls_allowed.txt: {name} has no reason" for name, reason in sorted(reasons.items()) if not reason]
+    found += [f"cuda_walk_allowed.txt: {name} has no reason" for name, reason in sorted(reasons.items()) if not reason]
     return found
 
 
 if __name__ == "__main__":
     ROOT = sys.argv[1] if len(sys.argv) > 1 else "."
     HEADER = sys.argv[2] if len(sys.argv) > 2 else installed_header(ROOT)
-    sys.exit(tree.report("cuda_calls", faults(ROOT, HEADER)))
+    sys.exit(tree.report("cuda_walk", faults(ROOT, HEADER)))

@@ -170,6 +170,11 @@ class Libraries(Built):
                   "int call() { return elsewhere(); }\n")
         self.assert_fails("takes 'elsewhere' from outside libc", "libraries.py", self.root, self.root)
 
+    def test_new_libc_function_fails(self):
+        self.link(self.GOOD + "#include <stdlib.h>\n__attribute__((visibility(\"hidden\"))) "
+                  "unsigned call() { return arc4random(); }\n")
+        self.assert_fails("takes 'arc4random@GLIBC_2.36'", "libraries.py", self.root, self.root)
+
     def test_library_without_row_fails(self):
         self.link(self.GOOD)
         self.write("lib/libother.so.1", "")

@@ -2,7 +2,8 @@
 """What is loaded into other people's programs exports its stated names, needs libc alone, and nothing else.
 
 libraries.txt has a row for each shared library of the build: path, `every` or `some` (must it export every name
-it may?), and the names it may export (files that list them, or single names, comma-separated).
+it may?), the names it may export (files that list them, or single names, comma-separated), and the libraries it may
+need beside libc, if any: one that needs more is not held to old versions of libc either.
 
 usage: libraries.py BUILD [ROOT]
 """
@@ -38,12 +39,16 @@ def names(root, spec):
     return found
 
 
-def faults_of(path, extent, allowed):
+def faults_of(path, extent, allowed, also_needed):
     found = []
     exported = {line.split()[0].split("@")[0] for line in output("nm", "-D", "-P", "--defined-only", path).splitlines()}
     found += [f"exports '{name}', which is not in its list" for name in sorted(exported - allowed)]
     if extent == "every":
         found += [f"does not export '{name}'" for name in sorted(allowed - exported)]
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", path))
+    found += [f"needs '{name}', which its row does not allow" for name in needed if name not in NEEDED | also_needed]
+    if also_needed:
+        return found
     for line in output("nm", "-D", "-P", "--undefined-only", path).splitlines():
         name, kind = line.split()[:2]
         version = re.search(r"@GLIBC_([0-9.]+)", name)
@@ -51,18 +56,16 @@ def faults_of(path, extent, allowed):
             found.append(f"takes '{name}' from outside libc")
         elif version and tuple(map(int, version.group(1).split("."))) > NEWEST_GLIBC:
             found.append(f"takes '{name}'; nothing newer than GLIBC_{'.'.join(map(str, NEWEST_GLIBC))} may be needed")
-    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", path))
-    found += [f"needs '{name}'; only libc may be needed" for name in needed if name not in NEEDED]
     return found
 
 
 def faults(build, root):
     listed = rows(root)
     found = [] if listed else ["libraries.txt has no rows"]
-    for name, extent, spec in listed:
+    for name, extent, spec, *also in listed:
         path = os.path.join(build, name)
         if os.path.exists(path):
-            found += [f"{name}: {fault}" for fault in faults_of(path, extent, names(root, spec))]
+            found += [f"{name}: {fault}" for fault in faults_of(path, extent, names(root, spec), set(also))]
         else:
             found.append(f"{name}: was not built")
     known = {os.path.realpath(os.path.join(build, row[0])) for row in listed}

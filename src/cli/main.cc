@@ -1,0 +1,65 @@
+// The command `vram`: parses, calls, prints the one line when something failed.
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "cli/options.h"
+#include "cli/run.h"
+
+namespace {
+
+using vram::cli::Failure;
+using vram::cli::Options;
+using vram::cli::Result;
+
+int report(const Failure& failure) {
+  std::fprintf(stderr, "vram: %s\n", failure.message.c_str());
+  return failure.status;
+}
+
+// Usage errors of `run` are 125, for any other status could be the program's own.
+int report_usage(const CLI::App& root, const CLI::ParseError& error) {
+  const bool runs = root.got_subcommand("run");
+  const CLI::App* at = &root;
+  std::string name;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  std::string what = error.what();
+  if (const std::size_t line = what.find('\n'); line != std::string::npos) what.resize(line);
+  return report(
+      {(name.empty() ? "" : name.substr(1) + ": ") + what + "; see 'vram" + name + " --help'",
+       runs ? vram::cli::kFailed : vram::cli::kUsage});
+}
+
+Result<int> dispatch(const CLI::App& root, const Options& options) {
+  if (root.got_subcommand("run")) return vram::cli::run(options.run);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  const std::unique_ptr<CLI::App> root = vram::cli::make_options(&options);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> command;
+  if (!arguments.empty() && arguments.front() == "run") {
+    arguments.erase(arguments.begin());
+    command = vram::cli::take_command(*root->get_subcommand("run"), &arguments);
+    arguments.insert(arguments.begin(), "run");
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    root->parse(arguments);
+  } catch (const CLI::Success& success) {
+    return root->exit(success, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    return report_usage(*root, error);
+  }
+  options.run.command = std::move(command);
+  const Result<int> status = dispatch(*root, options);
+  return status ? *status : report(status.error());
+}

@@ -1,0 +1,162 @@
+#include "cli/options.h"
+
+namespace vram::cli {
+namespace {
+
+constexpr const char* kExitStatus =
+    "Exit status: the program's own, or 128 + the signal that ended it; 125 when vram refused or "
+    "failed, 126 when the program cannot be run, 127 when it was not found.";
+
+// CLI11 fills plain strings; absent must stay absent.
+CLI::Option* text(CLI::App* app, const std::string& names, std::optional<std::string>* to,
+                  const std::string& value, const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          names, [to](const std::string& given) { *to = given; }, help)
+      ->type_name(value);
+}
+
+void add_framework_flags(CLI::App* app, Flags* flags) {
+  app->add_flag("--growth", flags->growth, "have frameworks take memory as they need it");
+  app->add_flag("--greedy", flags->greedy, "have frameworks take their budget at once");
+  text(app, "--profile", &flags->profile, "NAME", "a preset: shared, serve or train");
+}
+
+void add_sim(CLI::App* app, std::optional<std::string>* sim) {
+  text(app, "--sim", sim, "CARDS", "use simulated cards, like 2x24GiB");
+}
+
+void add_run(CLI::App* root, RunOptions* options) {
+  CLI::App* run = root->add_subcommand("run", "run a program under a memory limit");
+  Flags* flags = &options->flags;
+  text(run, "-m,--limit", &flags->limit, "SIZE",
+       "memory per card: 4GiB, 40%, or by card 0=4GiB,1=8GiB");
+  text(run, "--gpu", &flags->gpu, "CARDS", "cards the program sees, in this order: 0,2 or UUIDs");
+  add_framework_flags(run, flags);
+  text(run, "--alloc", &flags->alloc, "NAME", "who serves memory: driver");
+  add_sim(run, &flags->sim);
+  run->add_option("--name", options->name, "a name for the job, for ps and limit")
+      ->type_name("NAME");
+  text(run, "--on-failure", &flags->on_failure, "POLICY",
+       "when the limit cannot be enforced: refuse or allow");
+  run->add_flag("-q,--quiet", flags->quiet, "no summary at the end");
+  run->add_option("CMD", options->command, "the program and its arguments");
+  run->footer(kExitStatus);
+}
+
+void add_ps(CLI::App* root, PsOptions* options) {
+  CLI::App* ps = root->add_subcommand("ps", "show who holds GPU memory");
+  add_sim(ps, &options->sim);
+  ps->add_flag("--json", options->json, "machine-readable, sizes in bytes");
+}
+
+void add_devices(CLI::App* root, DevicesOptions* options) {
+  CLI::App* devices = root->add_subcommand("devices", "show the cards and what is free on them");
+  add_sim(devices, &options->sim);
+  devices->add_flag("--json", options->json, "machine-readable, sizes in bytes");
+}
+
+void add_limit(CLI::App* root, LimitOptions* options) {
+  CLI::App* limit = root->add_subcommand("limit", "change the limit of a running job");
+  limit->add_option("JOB", options->job, "id or name from ps, or a pid in the job")->required();
+  limit->add_option("SIZE", options->limit, "4GiB, 40%, by card 0=4GiB,1=8GiB, or none")
+      ->required();
+  limit->add_flag("--json", options->json, "machine-readable, sizes in bytes");
+}
+
+void add_env(CLI::App* root, EnvOptions* options) {
+  CLI::App* env = root->add_subcommand("env", "print the environment that a preset stands for");
+  env->add_option("FRAMEWORK", options->framework, "tensorflow, jax, pytorch, cupy or onnxruntime")
+      ->required();
+  add_framework_flags(env, &options->flags);
+  text(env, "-m,--limit", &options->flags.limit, "SIZE",
+       "also print what limits memory: 4GiB or 40%");
+  env->add_flag("--json", options->json, "machine-readable");
+}
+
+void add_config(CLI::App* root, ConfigOptions* options) {
+  CLI::App* config = root->add_subcommand("config", "show the settings in force");
+  config->require_subcommand(1);
+  CLI::App* show = config->add_subcommand("show", "show the settings that 'vram run' would use");
+  show->add_flag("--origin", options->origin, "also where each one comes from");
+  show->add_flag("--json", options->json, "machine-readable");
+}
+
+void add_completion(CLI::App* root, CompletionOptions* options) {
+  CLI::App* completion = root->add_subcommand("completion", "print a completion script");
+  completion->add_option("SHELL", options->shell, "bash, zsh or fish")->required();
+}
+
+const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->check_name(name)) return option;
+  }
+  return nullptr;
+}
+
+bool takes_value(const CLI::Option* option) {
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+// "-qm" leaves -m waiting for the next argument; "-m4GiB" does not.
+const CLI::Option* waiting_short(const CLI::App& app, const std::string& argument) {
+  for (std::size_t i = 1; i < argument.size(); ++i) {
+    const CLI::Option* option = find_option(app, std::string("-") + argument[i]);
+    if (takes_value(option)) return i + 1 == argument.size() ? option : nullptr;
+  }
+  return nullptr;
+}
+
+const CLI::Option* waiting_option(const CLI::App& app, const std::string& argument) {
+  if (argument.compare(0, 2, "--") != 0) return waiting_short(app, argument);
+  if (argument.find('=') != std::string::npos) return nullptr;
+  const CLI::Option* option = find_option(app, argument);
+  return takes_value(option) ? option : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_options(Options* options) {
+  auto root = std::make_unique<CLI::App>("Governs the GPU memory of unmodified programs.", "vram");
+  root->set_version_flag("--version", "vram " VRAM_VERSION, "print the version");
+  root->set_help_flag("-h,--help", "print this help");
+  root->require_subcommand(1);
+  root->footer("Manual: man vram. Sizes: 4GiB = 4Gi = 4G (1024), 4GB (1000), 40% of a card.");
+  add_run(root.get(), &options->run);
+  add_ps(root.get(), &options->ps);
+  add_devices(root.get(), &options->devices);
+  add_limit(root.get(), &options->limit);
+  add_env(root.get(), &options->env);
+  add_config(root.get(), &options->config);
+  add_completion(root.get(), &options->completion);
+  return root;
+}
+
+std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>* arguments) {
+  std::vector<std::string> kept;
+  std::size_t i = 0;
+  for (; i < arguments->size(); ++i) {
+    const std::string& argument = (*arguments)[i];
+    if (argument == "--") {
+      ++i;
+      break;
+    }
+    if (argument.size() < 2 || argument[0] != '-') break;
+    const CLI::Option* waiting = waiting_option(run, argument);
+    if (waiting == nullptr || i + 1 == arguments->size()) {
+      kept.push_back(argument);
+      continue;
+    }
+    // Letters before the one that waits stay options of their own.
+    if (argument[1] != '-' && argument.size() > 2) {
+      kept.push_back(argument.substr(0, argument.size() - 1));
+    }
+    kept.push_back("--" + waiting->get_lnames().front() + "=" + (*arguments)[++i]);
+  }
+  std::vector<std::string> command(arguments->begin() + static_cast<std::ptrdiff_t>(i),
+                                   arguments->end());
+  *arguments = std::move(kept);
+  return command;
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,70 @@
+#pragma once
+
+// The command's options: one tree, from which parsing, --help, completion and the check of the
+// manual page come.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/settings.h"
+
+namespace vram::cli {
+
+struct RunOptions {
+  Flags flags;
+  std::string name;
+  std::vector<std::string> command;
+};
+
+struct PsOptions {
+  std::optional<std::string> sim;
+  bool json = false;
+};
+
+struct DevicesOptions {
+  std::optional<std::string> sim;
+  bool json = false;
+};
+
+struct LimitOptions {
+  std::string job, limit;
+  bool json = false;
+};
+
+struct EnvOptions {
+  std::string framework;
+  Flags flags;
+  bool json = false;
+};
+
+struct ConfigOptions {
+  bool origin = false;
+  bool json = false;
+};
+
+struct CompletionOptions {
+  std::string shell;
+};
+
+struct Options {
+  RunOptions run;
+  PsOptions ps;
+  DevicesOptions devices;
+  LimitOptions limit;
+  EnvOptions env;
+  ConfigOptions config;
+  CompletionOptions completion;
+};
+
+// The tree writes into `options`, which must outlive it.
+std::unique_ptr<CLI::App> make_options(Options* options);
+
+// `vram run [OPTION]... [--] CMD [ARG]...`: everything from CMD on is the program's and is taken
+// off `arguments` (which begin after the executable's name). A value that begins with a dash is
+// joined to its option, so that `-m -4GiB` is a wrong size and not an unknown option.
+std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>* arguments);
+
+}  // namespace vram::cli

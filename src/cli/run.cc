@@ -1,0 +1,270 @@
+#include "cli/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/caps.h"
+#include "cli/child_env.h"
+#include "cli/context_cost.h"
+#include "cli/executable.h"
+#include "cli/framework_env.h"
+#include "cli/host.h"
+#include "cli/install_layout.h"
+#include "cli/job.h"
+#include "cli/launch.h"
+#include "cli/settings.h"
+#include "cli/summary.h"
+#include "cli/visibility.h"
+
+namespace vram::cli {
+namespace {
+
+// cuGetProcAddress, by which every program of today finds the driver, came with CUDA 11.3.
+constexpr int kLeastCudaVersion = 11030;
+
+constexpr std::size_t kMaxName = 63;  // as much as a job file keeps
+
+Result<Done> check_name(const std::string& name) {
+  if (name.empty()) return Done{};
+  const bool digits = name.find_first_not_of("0123456789") == std::string::npos;
+  const bool printable =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c != 0x7f; });
+  if (name.size() > kMaxName || digits || !printable) {
+    return Failure{"--name: '" + name +
+                   "' is no name; use 1 to 63 characters without spaces, not only digits"};
+  }
+  return Done{};
+}
+
+std::string search_path() {
+  const char* path = std::getenv("PATH");
+  return path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+// A `vram run` in a job: the program joins that job, whose limit goes on to hold for all together.
+std::optional<std::string> outer_job() {
+  const char* path = std::getenv("VRAM_JOB");
+  if (path == nullptr || path[0] == '\0') return std::nullopt;
+  const wire::Mapping mapping = wire::open_job(path, wire::Access::kRead);
+  if (mapping.job == nullptr) return std::nullopt;
+  std::string id = mapping.job->header.id;
+  wire::unmap_job(mapping.job);
+  return id;
+}
+
+Result<Done> check_joinable(const Flags& flags, const std::string& job) {
+  const std::pair<const char*, bool> given[] = {{"-m", flags.limit.has_value()},
+                                                {"--gpu", flags.gpu.has_value()},
+                                                {"--sim", flags.sim.has_value()}};
+  for (const auto& [name, present] : given) {
+    if (!present) continue;
+    return Failure{std::string(name) + ": this is already inside job " + job +
+                   ", whose limit holds for everything in it; leave " + name +
+                   " out, or change the job with 'vram limit " + job + " SIZE'"};
+  }
+  return Done{};
+}
+
+void apply_frameworks(const Settings& settings, ChildEnvironment* environment) {
+  // Whichever was asked for more explicitly decides whether variables that are set are replaced.
+  const Layer asked = std::max(settings.preallocation.layer, settings.profile.layer);
+  const auto variables = framework_variables(settings.preallocation.value, settings.profile.value);
+  for (const NameValue& variable :
+       apply_framework_variables(variables, real_environment(), asked)) {
+    environment->set(variable.name, variable.value);
+  }
+}
+
+// Everything that is known before anything is made.
+struct Plan {
+  Settings settings;
+  InstallLayout layout;
+  std::optional<Host> host;  // none: no driver, and --on-failure allow
+  Visibility visible;
+  std::vector<std::uint64_t> caps;
+  bool preload = true;
+};
+
+void warn(const std::string& message) {
+  std::fprintf(stderr, "vram: warning: %s\n", message.c_str());
+}
+
+// A reason not to start, or, with --on-failure allow, a warning.
+Result<Done> obstacle(const Settings& settings, const std::string& reason,
+                      const std::string& next) {
+  if (settings.on_failure.value == OnFailure::kRefuse) {
+    return Failure{reason + "; " + next + ", or accept that with --on-failure allow"};
+  }
+  warn(reason);
+  return Done{};
+}
+
+Result<Done> check_command(const Settings& settings, const std::string& command) {
+  const Result<std::string> path = find_executable(command, search_path());
+  if (!path) return path.error();
+  const std::string reason = why_not_governable(*path, search_path());
+  if (reason.empty()) return Done{};
+  return obstacle(settings, reason + ", so its GPU memory cannot be limited",
+                  "run a dynamically linked program of the same user");
+}
+
+Result<Done> check_libraries(Plan* plan) {
+  for (const std::string& library : {plan->layout.driver, plan->layout.management}) {
+    std::string reason;
+    if (!exists(library)) reason = "the library " + library + " is missing";
+    // The dynamic linker takes both as separators of the list.
+    if (library.find_first_of(" :") != std::string::npos) {
+      reason = "the path " + library +
+               " has a space or a colon, which LD_PRELOAD cannot hold, so vram must lie elsewhere";
+    }
+    if (reason.empty()) continue;
+    plan->preload = false;
+    return obstacle(plan->settings, reason, "reinstall vram");
+  }
+  return Done{};
+}
+
+Result<Done> check_cards(Plan* plan) {
+  auto host = read_host(plan->settings.sim.value, plan->layout);
+  if (!host) {
+    if (host.error().problem != HostProblem::kNoDriver ||
+        plan->settings.on_failure.value == OnFailure::kRefuse) {
+      return host.error().failure;
+    }
+    warn(host.error().failure.message);
+    return Done{};
+  }
+  if (host->cuda_version != 0 && host->cuda_version < kLeastCudaVersion) {
+    const std::string version = std::to_string(host->cuda_version / 1000) + "." +
+                                std::to_string(host->cuda_version % 1000 / 10);
+    return Failure{"the NVIDIA driver is too old (" + host->driver_release + ", CUDA " + version +
+                   "); vram needs one for CUDA 11.3 or later, which is 465.19 or later"};
+  }
+  const Environment environment = real_environment();
+  const Result<Visibility> visible =
+      resolve_visibility({plan->settings.gpu.value, environment("CUDA_VISIBLE_DEVICES"),
+                          environment("CUDA_DEVICE_ORDER")},
+                         host->cards);
+  if (!visible) return visible.error();
+  plan->visible = *visible;
+  const ContextCosts costs(context_cost_file(environment), host->driver_release);
+  const Result<std::vector<std::uint64_t>> caps =
+      resolve_caps(plan->settings.limit, plan->settings.ceiling, plan->visible.cards, host->cards,
+                   [&](const probe::Card& card) { return costs.of(card); });
+  if (!caps) return caps.error();
+  plan->caps = *caps;
+  plan->host = std::move(*host);
+  return Done{};
+}
+
+Result<Plan> make_plan(const RunOptions& options) {
+  const Environment environment = real_environment();
+  Plan plan;
+  const Result<Settings> settings =
+      resolve_settings(options.flags, environment, settings_files(environment));
+  if (!settings) return settings.error();
+  plan.settings = *settings;
+  plan.layout = find_install_layout(executable_folder());
+  if (const auto fine = check_command(plan.settings, options.command.front()); !fine) {
+    return fine.error();
+  }
+  if (const auto fine = check_cards(&plan); !fine) return fine.error();
+  if (const auto fine = check_libraries(&plan); !fine) return fine.error();
+  return plan;
+}
+
+Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
+  JobRequest request;
+  request.name = options.name;
+  request.command = joined(options.command);
+  request.on_failure = plan.settings.on_failure.value;
+  request.limit = plan.settings.limit.value;
+  request.cards = plan.visible.cards;
+  request.caps = plan.caps;
+  request.restricted = plan.visible.certain &&
+                       (plan.visible.variable || std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
+  if (plan.settings.sim.value) {
+    request.driver_path = plan.layout.simulated_driver;
+    request.nvml_path = plan.layout.simulated_management;
+  }
+  return make_job(request);
+}
+
+ChildEnvironment make_environment(const Plan& plan, const JobFile& job) {
+  ChildEnvironment environment;
+  environment.set("VRAM_JOB", job.path());
+  if (plan.settings.sim.value) environment.set("VRAM_SIM", *plan.settings.sim.value);
+  if (plan.visible.variable) environment.set("CUDA_VISIBLE_DEVICES", *plan.visible.variable);
+  if (plan.preload) environment.preload({plan.layout.driver, plan.layout.management});
+  apply_frameworks(plan.settings, &environment);
+  return environment;
+}
+
+void remember_context_costs(const Plan& plan, const wire::Job& job) {
+  if (!plan.host) return;
+  const ContextCosts costs(context_cost_file(real_environment()), plan.host->driver_release);
+  for (const wire::DeviceAccount& account : job.device) {
+    if (account.key.load() != 0) costs.remember(account.name, account.context_bytes.load());
+  }
+}
+
+Result<int> run_in_new_job(const RunOptions& options) {
+  Result<Plan> plan = make_plan(options);
+  if (!plan) return plan.error();
+  const Result<JobFile> job = make_job_file(options, *plan);
+  if (!job) return job.error();
+  const ChildEnvironment environment = make_environment(*plan, *job);
+  // The library has state of its own that a forked child must not share.
+  if (plan->host) plan->host->nvml.reset();
+  const Result<int> status = run_and_wait({options.command, environment.variables()},
+                                          [&](pid_t pid) { set_main_process(**job, pid); });
+  finish_job(*job);
+  if (!status) return status;
+  remember_context_costs(*plan, **job);
+  if (!plan->settings.quiet.value) {
+    std::fprintf(stderr, "vram: %s\n", summarise(**job).c_str());
+  }
+  return status;
+}
+
+Result<int> join_job(const RunOptions& options, const std::string& job) {
+  if (const Result<Done> fine = check_joinable(options.flags, job); !fine) return fine.error();
+  const Environment environment = real_environment();
+  const Result<Settings> settings =
+      resolve_settings(options.flags, environment, settings_files(environment));
+  if (!settings) return settings.error();
+  if (const auto fine = check_command(*settings, options.command.front()); !fine) {
+    return fine.error();
+  }
+  ChildEnvironment variables;
+  apply_frameworks(*settings, &variables);
+  return become({options.command, variables.variables()});
+}
+
+}  // namespace
+
+Result<int> run(const RunOptions& options) {
+  if (options.command.empty()) {
+    return Failure{"run: there is no command to run; write: vram run -m 4GiB -- CMD ARG..."};
+  }
+  if (options.flags.alloc && *options.flags.alloc != "driver") {
+    return Failure{*options.flags.alloc == "vram"
+                       ? "--alloc: this version cannot serve memory from a pool of its own; use "
+                         "--alloc driver, or leave it out"
+                       : "--alloc: '" + *options.flags.alloc + "' is unknown; use driver"};
+  }
+  if (const Result<Done> fine = check_name(options.name); !fine) return fine.error();
+  const std::optional<std::string> outer = outer_job();
+  return outer ? join_job(options, *outer) : run_in_new_job(options);
+}
+
+}  // namespace vram::cli

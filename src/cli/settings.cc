@@ -1,0 +1,188 @@
+#include "cli/settings.h"
+
+#include <cstdlib>
+
+#include "cli/settings_file.h"
+
+namespace vram::cli {
+namespace {
+
+template <typename T>
+void set(Setting<T>* setting, T value, Layer layer, const std::string& origin) {
+  setting->value = std::move(value);
+  setting->layer = layer;
+  setting->origin = origin;
+}
+
+Result<OnFailure> parse_on_failure(const std::string& text, const std::string& source) {
+  if (text == "refuse") return OnFailure::kRefuse;
+  if (text == "allow") return OnFailure::kAllow;
+  return Failure{source + ": '" + text + "' is unknown; use refuse or allow"};
+}
+
+Failure both_chosen(const std::string& one, const std::string& other) {
+  return {one + " and " + other + " exclude each other; choose one"};
+}
+
+// The texts of one layer and where they came from.
+struct Texts {
+  std::optional<FileValue> gpu, profile, on_failure, sim;
+};
+
+Result<Done> apply_texts(const Texts& texts, Layer layer, Settings* out) {
+  if (texts.gpu) set(&out->gpu, std::optional(texts.gpu->text), layer, texts.gpu->origin);
+  if (texts.sim) set(&out->sim, std::optional(texts.sim->text), layer, texts.sim->origin);
+  if (texts.profile) {
+    const Result<Profile> profile = parse_profile(texts.profile->text, texts.profile->origin);
+    if (!profile) return profile.error();
+    set(&out->profile, std::optional(*profile), layer, texts.profile->origin);
+  }
+  if (texts.on_failure) {
+    const auto policy = parse_on_failure(texts.on_failure->text, texts.on_failure->origin);
+    if (!policy) return policy.error();
+    set(&out->on_failure, *policy, layer, texts.on_failure->origin);
+  }
+  return Done{};
+}
+
+Result<Done> apply_file(const SettingsFile& file, Layer layer, Settings* out) {
+  if (file.limit) {
+    const Result<Limit> limit = parse_limit(file.limit->text, file.limit->origin);
+    if (!limit) return limit.error();
+    set(&out->limit, *limit, layer, file.limit->origin);
+    if (layer == Layer::kSystemFile) set(&out->ceiling, *limit, layer, file.limit->origin);
+  }
+  const bool growth = file.growth && file.growth->value;
+  const bool greedy = file.greedy && file.greedy->value;
+  if (growth && greedy) return both_chosen(file.growth->origin, file.greedy->origin);
+  if (growth) {
+    set(&out->preallocation, std::optional(Preallocation::kGrowth), layer, file.growth->origin);
+  }
+  if (greedy) {
+    set(&out->preallocation, std::optional(Preallocation::kGreedy), layer, file.greedy->origin);
+  }
+  if (file.quiet) set(&out->quiet, file.quiet->value, layer, file.quiet->origin);
+  return apply_texts({file.gpu, file.profile, file.on_failure, file.sim}, layer, out);
+}
+
+std::optional<FileValue> variable(const Environment& environment, const char* name) {
+  std::optional<std::string> text = environment(name);
+  if (!text || text->empty()) return std::nullopt;
+  return FileValue{*text, name};
+}
+
+Result<Done> apply_environment(const Environment& environment, const Flags& flags, Settings* out) {
+  // A variable that a flag replaces is not read: it may be meant for another program.
+  if (!flags.limit) {
+    // Set but empty is an error: a deployment file whose value went missing must not mean "no cap".
+    for (const char* name : {"PER_PROCESS_GPU_MEMORY", "VRAM_LIMIT"}) {
+      const std::optional<std::string> text = environment(name);
+      if (!text) continue;
+      const Result<Limit> limit = std::string(name) == "VRAM_LIMIT" ? parse_limit(*text, name)
+                                                                    : parse_mib_limit(*text, name);
+      if (!limit) return limit.error();
+      set(&out->limit, *limit, Layer::kEnvironment, name);
+    }
+  }
+  Texts texts;
+  if (!flags.profile) texts.profile = variable(environment, "VRAM_PROFILE");
+  if (!flags.on_failure) texts.on_failure = variable(environment, "VRAM_ON_FAILURE");
+  if (!flags.sim) texts.sim = variable(environment, "VRAM_SIM");
+  return apply_texts(texts, Layer::kEnvironment, out);
+}
+
+std::optional<FileValue> flag(const std::optional<std::string>& text, const char* name) {
+  return text ? std::optional(FileValue{*text, name}) : std::nullopt;
+}
+
+Result<Done> apply_flags(const Flags& flags, Settings* out) {
+  if (flags.limit) {
+    const Result<Limit> limit = parse_limit(*flags.limit, "-m");
+    if (!limit) return limit.error();
+    set(&out->limit, *limit, Layer::kFlag, "-m");
+  }
+  if (flags.growth && flags.greedy) return both_chosen("--growth", "--greedy");
+  if (flags.growth) {
+    set(&out->preallocation, std::optional(Preallocation::kGrowth), Layer::kFlag, "--growth");
+  }
+  if (flags.greedy) {
+    set(&out->preallocation, std::optional(Preallocation::kGreedy), Layer::kFlag, "--greedy");
+  }
+  if (flags.quiet) set(&out->quiet, true, Layer::kFlag, "--quiet");
+  return apply_texts({flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"),
+                      flag(flags.on_failure, "--on-failure"), flag(flags.sim, "--sim")},
+                     Layer::kFlag, out);
+}
+
+}  // namespace
+
+Environment real_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+const char* name_of(Preallocation value) {
+  return value == Preallocation::kGrowth ? "growth" : "greedy";
+}
+
+const char* name_of(Profile value) {
+  switch (value) {
+    case Profile::kShared:
+      return "shared";
+    case Profile::kServe:
+      return "serve";
+    case Profile::kTrain:
+      break;
+  }
+  return "train";
+}
+
+const char* name_of(OnFailure value) { return value == OnFailure::kRefuse ? "refuse" : "allow"; }
+
+Result<Profile> parse_profile(const std::string& text, const std::string& source) {
+  for (const Profile profile : {Profile::kShared, Profile::kServe, Profile::kTrain}) {
+    if (text == name_of(profile)) return profile;
+  }
+  return Failure{source + ": there is no profile '" + text + "'; use shared, serve or train"};
+}
+
+SettingsFiles settings_files(const Environment& environment) {
+  SettingsFiles files;
+  files.system = "/etc/vram/config.toml";
+  const std::optional<std::string> xdg = environment("XDG_CONFIG_HOME");
+  const std::optional<std::string> home = environment("HOME");
+  // The XDG specification has relative paths ignored.
+  if (xdg && !xdg->empty() && xdg->front() == '/') {
+    files.user = *xdg + "/vram/config.toml";
+  } else if (home && !home->empty()) {
+    files.user = *home + "/.config/vram/config.toml";
+  }
+  return files;
+}
+
+Result<Settings> resolve_settings(const Flags& flags, const Environment& environment,
+                                  const SettingsFiles& files) {
+  Settings settings;
+  const std::pair<std::string, Layer> layers[] = {{files.system, Layer::kSystemFile},
+                                                  {files.user, Layer::kUserFile}};
+  for (const auto& [path, layer] : layers) {
+    const Result<SettingsFile> file = read_settings_file(path);
+    if (!file) return file.error();
+    if (const Result<Done> done = apply_file(*file, layer, &settings); !done) return done.error();
+  }
+  const Result<Done> environment_read = apply_environment(environment, flags, &settings);
+  if (!environment_read) return environment_read.error();
+  if (const Result<Done> done = apply_flags(flags, &settings); !done) return done.error();
+  return settings;
+}
+
+Result<Setting<Limit>> read_ceiling(const std::string& system_file) {
+  const Result<Settings> settings =
+      resolve_settings({}, [](const std::string&) { return std::nullopt; }, {"", system_file});
+  if (!settings) return settings.error();
+  return settings->ceiling;
+}
+
+}  // namespace vram::cli

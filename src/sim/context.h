@@ -48,7 +48,8 @@ struct Context {
 // CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of a process that called it.
 [[nodiscard]] CUresult require_initialized();
 
-// As above, then CUDA_ERROR_INVALID_CONTEXT when the thread has no context or a dead one. Each
+// As above, then CUDA_ERROR_INVALID_CONTEXT without a context and CUDA_ERROR_CONTEXT_IS_DESTROYED
+// with a dead one. Each
 // entry point that works "in the current context" begins with it; `*out` is set on success only.
 [[nodiscard]] CUresult require_context(Context** out);
 
@@ -56,7 +57,7 @@ struct Context {
 [[nodiscard]] CUresult require_device(CUdevice device);
 
 // A handle as the program passed it; NULL means the thread's own. CUDA_ERROR_INVALID_CONTEXT when
-// it is no context or no longer one (CUDA_ERROR_CONTEXT_IS_DESTROYED is for the thread's own).
+// it is no context, CUDA_ERROR_CONTEXT_IS_DESTROYED when it is no longer one.
 [[nodiscard]] CUresult find_context(CUcontext handle, Context** out);
 
 [[nodiscard]] inline CUcontext handle_of(Context& context) {

@@ -228,6 +228,11 @@ std::uint64_t Account::part(wire::Part part) const {
       std::memory_order_relaxed);
 }
 
+bool Account::swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const {
+  return job_->cell[device_][slot_].part[static_cast<std::size_t>(part)].compare_exchange_strong(
+      from, to);
+}
+
 Usage Account::usage() const {
   const wire::DeviceAccount& device = record();
   return {total_bytes(*job_, device_), device.limit.load(std::memory_order_relaxed),
@@ -236,6 +241,10 @@ Usage Account::usage() const {
 }
 
 std::uint64_t Account::own_bytes() const { return share_bytes(*job_, device_, slot_); }
+
+std::uint64_t Account::own_pending() const {
+  return job_->cell[device_][slot_].pending.load(std::memory_order_acquire);
+}
 
 std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   for (;;) {

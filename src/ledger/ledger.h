@@ -72,9 +72,11 @@ class Account {
 
   void add_part(wire::Part part, std::int64_t bytes) const;
   std::uint64_t part(wire::Part part) const;
+  [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const;
 
   Usage usage() const;
-  std::uint64_t own_bytes() const;  // this process's share
+  std::uint64_t own_bytes() const;    // this process's share
+  std::uint64_t own_pending() const;  // of calls of this process under way
   wire::DeviceAccount& record() const { return job_->device[device_]; }
 
  private:

@@ -1,0 +1,55 @@
+#pragma once
+
+// The real library behind a stand-in: found, loaded once, its governed functions noted and then
+// redirected to ours. One stand-in library has exactly one of these, `library`, defined beside its
+// handlers.
+//
+// Threads: load() may be called by any; the first loads, the others wait. A call from inside the
+// load itself (a constructor of the real library) returns false.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "driver/redirect.h"
+
+namespace vram::driver {
+
+struct Row {
+  const char* name;
+  void** real;   // where the real function's address is kept
+  void* ours;    // the handler; null: only called, not governed
+};
+
+struct Library {
+  const char* soname;            // "libcuda.so.1"
+  const char* stem;              // "libcuda.so": what its other names begin with
+  const char* (*configured)();   // an absolute path somebody chose, or null
+  const Row* rows;
+  std::size_t row_count;
+  void* missing;                 // what a stub leads to when the real library has no such function
+};
+
+// The one of this stand-in.
+extern const Library library;
+
+// Finds and loads the real library. False: there is none; see failure().
+[[nodiscard]] bool load();
+bool loaded();
+bool opening();  // this thread is inside load()
+
+// After load(): the path it was loaded from, and whether its exports lead to ours. When they do not
+// (its pages could not be changed), programs are given the stand-in instead of the real library.
+const char* path();
+bool redirected();
+const char* failure();
+
+// Is this a name (bare or with a path) of the library we stand in for?
+bool stands_for(const char* file_name);
+
+// The handler of a function the driver gave out, or the function itself when it is not governed.
+void* governed(void* real_function);
+
+// dlsym in the real library, past our redirection.
+void* real_symbol(const char* name);
+
+}  // namespace vram::driver

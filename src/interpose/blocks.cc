@@ -1,0 +1,287 @@
+// cuMemAlloc and its relatives.
+//
+// A driver carves requests of up to 1 MiB from slabs of 2 MiB and takes whole 2 MiB pieces above that
+// (docs/design/driver-behaviour.md). A small request therefore may or may not take a slab, and only
+// the address it gets tells which. So a whole slab is reserved before the call, and given up again when the
+// address lies in a slab that is already charged.
+//
+// At the cap no slab can be reserved, but the request may still fit in one that is there. For that
+// case the process holds one slab in reserve (its "slab credit") from its first small request on: the
+// request is tried under it, and undone if it took a new slab after all. So the cap holds at every
+// moment, for 2 MiB a process and card.
+
+#include "interpose/block.h"
+#include "interpose/export.h"
+#include "interpose/pools.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using ledger::Account;
+
+constexpr std::uint64_t kSlab = 2 * kMiB;
+constexpr std::uint64_t kLargestSmall = kMiB;
+constexpr std::uint64_t kManagedPage = 64 << 10;
+
+constexpr std::uint32_t kNoCredit = 0;
+constexpr std::uint32_t kCredit = 1;
+constexpr std::uint32_t kCreditLent = 2;
+
+std::uint64_t slab_of(std::uint64_t address) { return address / kSlab + 1; }
+
+// True: the slab was not charged before.
+bool enter_slab(std::uint64_t address) {
+  base::LevelTable::Entry* slab = process().slabs.find_or_insert(slab_of(address));
+  return slab == nullptr || slab->value.fetch_add(1, std::memory_order_acq_rel) == 0;
+}
+
+// True: that was the slab's last block.
+bool leave_slab(std::uint64_t address) {
+  base::LevelTable::Entry* slab = process().slabs.find(slab_of(address));
+  return slab == nullptr || slab->value.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
+void get_credit(const Here& here) {
+  std::uint32_t none = kNoCredit;
+  std::atomic<std::uint32_t>& credit = here.device->slab_credit;
+  if (credit.load(std::memory_order_relaxed) != kNoCredit) return;
+  if (!credit.compare_exchange_strong(none, kCreditLent)) return;
+  if (!here.device->account.try_reserve(kSlab)) {
+    credit.store(kNoCredit, std::memory_order_release);
+    return;
+  }
+  here.device->account.commit(kSlab);
+  credit.store(kCredit, std::memory_order_release);
+}
+
+void note(const Here& here, std::uint64_t address, std::uint64_t bytes, Kind kind, bool* kept) {
+  const Block block{bytes, here.ordinal, here.context, kind};
+  *kept = process().blocks.insert(address, pack(block));
+}
+
+// The block is in the table, or the memory has been given back and the answer is out of memory.
+CUresult keep_or_free(const Here& here, CUdeviceptr address, std::uint64_t bytes, Kind kind) {
+  bool kept = false;
+  note(here, address, bytes, kind, &kept);
+  if (kept) return CUDA_SUCCESS;
+  real.cuMemFree_v2(address);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+template <typename Call>
+CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out,
+                    Call call) {
+  const Account& account = here.device->account;
+  if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUdeviceptr address = 0;
+  CUresult result = call(&address);
+  if (result == CUDA_SUCCESS) result = keep_or_free(here, address, bytes, kind);
+  if (result != CUDA_SUCCESS) {
+    account.roll_back(bytes);
+    return result;
+  }
+  account.commit(bytes);
+  account.add_part(part_of(kind), static_cast<std::int64_t>(bytes));
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+// With a slab reserved. `kept`: whether the reservation became a charge.
+template <typename Call>
+CUresult take_small_reserved(const Here& here, std::uint64_t bytes, CUdeviceptr* out, Call call) {
+  const Account& account = here.device->account;
+  CUdeviceptr address = 0;
+  CUresult result = call(&address);
+  if (result == CUDA_SUCCESS) result = keep_or_free(here, address, bytes, Kind::kSmall);
+  if (result == CUDA_SUCCESS && enter_slab(address)) {
+    account.commit(kSlab);
+    account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
+  } else {
+    account.roll_back(kSlab);
+  }
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
+}
+
+// Under the credit. kNotTried: somebody else has it.
+enum class Tried { kDone, kUndone, kNotTried };
+template <typename Call>
+Tried take_small_on_credit(const Here& here, std::uint64_t bytes, CUdeviceptr* out, Call call,
+                           CUresult* result) {
+  std::atomic<std::uint32_t>& credit = here.device->slab_credit;
+  std::uint32_t free = kCredit;
+  if (!credit.compare_exchange_strong(free, kCreditLent)) return Tried::kNotTried;
+  const Account& account = here.device->account;
+  CUdeviceptr address = 0;
+  Tried tried = Tried::kDone;
+  *result = call(&address);
+  if (*result == CUDA_SUCCESS) *result = keep_or_free(here, address, bytes, Kind::kSmall);
+  if (*result == CUDA_SUCCESS && enter_slab(address)) {
+    if (account.try_reserve(kSlab)) {
+      account.commit(kSlab);
+      account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
+    } else {
+      std::uint64_t value = 0;
+      process().blocks.take(address, &value);
+      real.cuMemFree_v2(address);
+      leave_slab(address);
+      tried = Tried::kUndone;
+    }
+  }
+  if (tried == Tried::kDone && *result == CUDA_SUCCESS) *out = address;
+  credit.store(kCredit, std::memory_order_release);
+  return tried;
+}
+
+template <typename Call>
+CUresult take_small(const Here& here, std::uint64_t requested, CUdeviceptr* out, Call call) {
+  const std::uint64_t bytes = round_up(requested, wire::kGranule);
+  const Account& account = here.device->account;
+  get_credit(here);
+  if (account.try_reserve(kSlab)) return take_small_reserved(here, bytes, out, call);
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (take_small_on_credit(here, bytes, out, call, &result) == Tried::kDone) return result;
+  if (!account.reserve(kSlab)) return CUDA_ERROR_OUT_OF_MEMORY;
+  return take_small_reserved(here, bytes, out, call);
+}
+
+template <typename Call>
+CUresult take(std::uint64_t bytes, CUdeviceptr* out, Call call) {
+  Here here{};
+  // Nothing to govern, or nothing the driver would grant: it answers with its own error.
+  if (out == nullptr || bytes == 0 || !locate(&here)) return call(out);
+  if (bytes <= kLargestSmall) return take_small(here, bytes, out, call);
+  return take_whole(here, round_up(bytes, kSlab), Kind::kWhole, out, call);
+}
+
+void settle_freed(const Account& account, std::uint64_t address, const Block& block) {
+  if (block.kind == Kind::kSmall) {
+    if (!leave_slab(address)) {
+      account.keep(kSlab);
+      return;
+    }
+    account.end_release(kSlab);
+    account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(kSlab));
+    return;
+  }
+  account.end_release(block.bytes);
+  account.add_part(part_of(block.kind), -static_cast<std::int64_t>(block.bytes));
+}
+
+template <typename Call>
+CUresult give_back(std::uint64_t address, Call call) {
+  Guard guard;
+  std::uint64_t value = 0;
+  if (guard.nested() || address == 0) return call();
+  // Out of the table before the driver can hand the same address to another thread.
+  if (!process().blocks.take(address, &value)) {
+    const CUresult result = call();
+    // Stream-ordered memory may be freed this way too.
+    if (result == CUDA_SUCCESS) reconcile_pools();
+    return result;
+  }
+  const Block block = unpack_block(value);
+  const Account& account = process().device[block.device].account;
+  const std::uint64_t pending = block.kind == Kind::kSmall ? kSlab : block.bytes;
+  account.begin_release(pending);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    (void)process().blocks.insert(address, value);
+    account.keep(pending);
+    return result;
+  }
+  settle_freed(account, address, block);
+  return result;
+}
+
+// Rows of a pitched allocation begin on 512-byte boundaries on every card so far.
+std::uint64_t pitched_bytes(std::size_t width, std::size_t height) {
+  const std::uint64_t pitch = round_up(width, 512);
+  return height != 0 && pitch > ~std::uint64_t{0} / height ? ~std::uint64_t{0} : pitch * height;
+}
+
+}  // namespace
+
+void forget_context(std::uint32_t device, std::uint32_t context) {
+  Process& self = process();
+  self.blocks.for_each([&](std::uint64_t address, std::uint64_t value) {
+    const Block block = unpack_block(value);
+    if (block.device != device || block.context != context) return;
+    if (!self.blocks.take(address, &value)) return;
+    const Account& account = self.device[device].account;
+    account.begin_release(block.kind == Kind::kSmall ? kSlab : block.bytes);
+    settle_freed(account, address, block);
+  });
+}
+
+}  // namespace vram::interpose
+
+using namespace vram::interpose;
+using vram::driver::real;
+
+VRAM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  VRAM_ENTER(cuMemAlloc_v2, dptr, bytesize);
+  return take(bytesize, dptr,
+              [&](CUdeviceptr* out) { return real.cuMemAlloc_v2(out, bytesize); });
+}
+
+VRAM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pitch, size_t width,
+                                        size_t height, unsigned element) {
+  VRAM_ENTER(cuMemAllocPitch_v2, dptr, pitch, width, height, element);
+  return take(pitched_bytes(width, height), dptr, [&](CUdeviceptr* out) {
+    return real.cuMemAllocPitch_v2(out, pitch, width, height, element);
+  });
+}
+
+VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
+  VRAM_ENTER(cuMemAllocManaged, dptr, bytesize, flags);
+  const auto call = [&](CUdeviceptr* out) { return real.cuMemAllocManaged(out, bytesize, flags); };
+  Here here{};
+  if (dptr == nullptr || bytesize == 0 || !locate(&here)) return call(dptr);
+  return take_whole(here, round_up(bytesize, kManagedPage), Kind::kManaged, dptr, call);
+}
+
+VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
+  VRAM_LOADED(cuMemFree_v2);
+  return give_back(dptr, [&] { return real.cuMemFree_v2(dptr); });
+}
+
+// CUDA 2's versions, with 32-bit addresses and sizes.
+
+namespace {
+
+template <typename Call>
+CUresult take_narrow(std::uint64_t bytes, CUdeviceptr_v1* dptr, Call call) {
+  if (dptr == nullptr) return call(nullptr);
+  CUdeviceptr wide = 0;
+  const CUresult result = take(bytes, &wide, [&](CUdeviceptr* out) {
+    CUdeviceptr_v1 narrow = 0;
+    const CUresult answer = call(&narrow);
+    *out = narrow;
+    return answer;
+  });
+  if (result == CUDA_SUCCESS) *dptr = static_cast<CUdeviceptr_v1>(wide);
+  return result;
+}
+
+}  // namespace
+
+VRAM_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
+  VRAM_ENTER(cuMemAlloc, dptr, bytesize);
+  return take_narrow(bytesize, dptr,
+                     [&](CUdeviceptr_v1* out) { return real.cuMemAlloc(out, bytesize); });
+}
+
+VRAM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pitch, unsigned width,
+                                     unsigned height, unsigned element) {
+  VRAM_ENTER(cuMemAllocPitch, dptr, pitch, width, height, element);
+  return take_narrow(pitched_bytes(width, height), dptr, [&](CUdeviceptr_v1* out) {
+    return real.cuMemAllocPitch(out, pitch, width, height, element);
+  });
+}
+
+VRAM_EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) {
+  VRAM_LOADED(cuMemFree);
+  return give_back(dptr, [&] { return real.cuMemFree(dptr); });
+}

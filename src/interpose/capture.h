@@ -1,0 +1,36 @@
+#pragma once
+
+// Asking the driver something while a stream is being captured.
+//
+// In the default capture mode a query such as a pool's attribute, made by any thread, ends the
+// capture with an error (docs/design/driver-behaviour.md). The driver's own way out is the thread's
+// capture mode: in relaxed mode the thread may ask.
+
+#include "driver/real.h"
+
+namespace vram::interpose {
+
+class RelaxedCapture {
+ public:
+  RelaxedCapture() {
+    if (driver::real.cuThreadExchangeStreamCaptureMode == nullptr) return;
+    active_ = driver::real.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  }
+  ~RelaxedCapture() {
+    if (active_) driver::real.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool active_ = false;
+};
+
+// True also when the driver will not say: then the call itself goes to the driver unchanged.
+inline bool is_capturing(decltype(&::cuStreamIsCapturing) ask, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+}  // namespace vram::interpose

@@ -1,0 +1,234 @@
+// Contexts: what they cost is measured, and what was allocated in one goes with it.
+//
+// The first context of a job on a card is made before anybody knows its price; it is measured
+// afterwards and, over the limit, taken down again. Every later one reserves that price first.
+
+#include "interpose/block.h"
+#include "interpose/export.h"
+#include "interpose/measure.h"
+#include "interpose/pools.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using ledger::Account;
+
+// The driver keeps a stack of this size for every thread until somebody asks for another.
+constexpr std::uint64_t kDefaultStack = 1024;
+
+std::uint64_t known_price(const Device& device) {
+  return device.account.record().context_bytes.load(std::memory_order_relaxed);
+}
+
+void learn_price(const Device& device, std::uint64_t bytes) {
+  std::uint64_t unknown = 0;
+  if (bytes > 0) device.account.record().context_bytes.compare_exchange_strong(unknown, bytes);
+}
+
+// `make` makes a context on the device, `unmake` takes the one it made down again.
+template <typename Make, typename Unmake>
+CUresult make_context(Device& device, Make make, Unmake unmake) {
+  const Account& account = device.account;
+  const std::uint64_t price = known_price(device);
+  if (!account.reserve(price)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint64_t before = account.part(wire::Part::kContext);
+  const CUresult result = make();
+  if (result != CUDA_SUCCESS) {
+    account.roll_back(price);
+    return result;
+  }
+  account.commit(price);
+  account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
+  measure(device);
+  const std::uint64_t after = account.part(wire::Part::kContext);
+  if (after > before) learn_price(device, after - before);
+  if (!over_limit(device)) return result;
+  unmake();
+  measure(device);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// A context that is gone: `context` is its handle, which the driver may use again.
+struct Leaving {
+  std::uint32_t device;
+  std::uint32_t context;
+  bool known;
+};
+
+Leaving leave(CUcontext context) {
+  Process& self = process();
+  std::uint64_t value = 0;
+  if (!joined() || !self.contexts.take(reinterpret_cast<std::uint64_t>(context), &value)) {
+    return {0, 0, false};
+  }
+  return {static_cast<std::uint32_t>(value & 0x7f), static_cast<std::uint32_t>(value >> 8), true};
+}
+
+void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
+  Device& device = process().device[ordinal];
+  device.stack_bytes.store(0, std::memory_order_relaxed);
+  reconcile_pools();
+  std::uint64_t unknown = 0;
+  if (held_by_process(device, &unknown)) {
+    measure(device);
+    return;
+  }
+  // The process left the card's list, or there is no NVML: the price is all there is to give back.
+  const std::uint64_t part = device.account.part(wire::Part::kContext);
+  const std::uint64_t gone = price < part ? price : part;
+  device.account.add_part(wire::Part::kContext, -static_cast<std::int64_t>(gone));
+  device.account.uncharge(gone);
+}
+
+template <typename Call>
+CUresult destroy(CUcontext context, Call call) {
+  const Leaving leaving = leave(context);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && leaving.known) {
+    forget_context(leaving.device, leaving.context);
+    settle_gone(leaving.device, known_price(process().device[leaving.device]));
+  }
+  return result;
+}
+
+bool primary_alive(CUdevice ordinal) {
+  unsigned flags = 0;
+  int active = 0;
+  return real.cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// Release and reset end the primary context when nobody holds it any more. Its handle is found by
+// retaining it once more, which a living one allows without cost.
+template <typename Call>
+CUresult end_primary(CUdevice ordinal, Call call) {
+  CUcontext context = nullptr;
+  if (device_at(ordinal) == nullptr || !primary_alive(ordinal) ||
+      real.cuDevicePrimaryCtxRetain(&context, ordinal) != CUDA_SUCCESS) {
+    return call();
+  }
+  real.cuDevicePrimaryCtxRelease_v2(ordinal);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS || primary_alive(ordinal)) return result;
+  return destroy(context, [] { return CUDA_SUCCESS; });
+}
+
+CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
+  const Account& account = device.account;
+  std::uint64_t current = device.stack_bytes.load(std::memory_order_relaxed);
+  if (current == 0) current = kDefaultStack;
+  const std::uint64_t more = value > current ? (value - current) * device.threads : 0;
+  if (value > ~std::uint64_t{0} / (device.threads + 1) || !account.reserve(more)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = real.cuCtxSetLimit(limit, value);
+  if (result != CUDA_SUCCESS) {
+    account.roll_back(more);
+    return result;
+  }
+  account.commit(more);
+  account.add_part(wire::Part::kContext, static_cast<std::int64_t>(more));
+  device.stack_bytes.store(value, std::memory_order_relaxed);
+  measure(device);
+  return result;
+}
+
+}  // namespace
+}  // namespace vram::interpose
+
+using namespace vram::interpose;
+using vram::driver::real;
+
+VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
+  VRAM_ENTER(cuDevicePrimaryCtxRetain, context, ordinal);
+  Device* device = device_at(ordinal);
+  if (device == nullptr || primary_alive(ordinal)) {
+    return real.cuDevicePrimaryCtxRetain(context, ordinal);
+  }
+  return make_context(
+      *device, [&] { return real.cuDevicePrimaryCtxRetain(context, ordinal); },
+      [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
+}
+
+VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
+  VRAM_ENTER(cuDevicePrimaryCtxRelease, ordinal);
+  return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease(ordinal); });
+}
+
+VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
+  VRAM_ENTER(cuDevicePrimaryCtxRelease_v2, ordinal);
+  return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
+}
+
+VRAM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
+  VRAM_ENTER(cuDevicePrimaryCtxReset, ordinal);
+  return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset(ordinal); });
+}
+
+VRAM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
+  VRAM_ENTER(cuDevicePrimaryCtxReset_v2, ordinal);
+  return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset_v2(ordinal); });
+}
+
+#define VRAM_MAKE_CONTEXT(symbol, out, ordinal, ...)                             \
+  VRAM_ENTER(symbol, __VA_ARGS__);                                               \
+  Device* device = device_at(ordinal);                                           \
+  if (device == nullptr || out == nullptr) return real.symbol(__VA_ARGS__);      \
+  return make_context(                                                           \
+      *device, [&] { return real.symbol(__VA_ARGS__); },                         \
+      [&] { return real.cuCtxDestroy_v2(*out); })
+
+VRAM_EXPORT CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice ordinal) {
+  VRAM_MAKE_CONTEXT(cuCtxCreate, context, ordinal, context, flags, ordinal);
+}
+
+VRAM_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice ordinal) {
+  VRAM_MAKE_CONTEXT(cuCtxCreate_v2, context, ordinal, context, flags, ordinal);
+}
+
+VRAM_EXPORT CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int count,
+                                    unsigned flags, CUdevice ordinal) {
+  VRAM_MAKE_CONTEXT(cuCtxCreate_v3, context, ordinal, context, affinity, count, flags, ordinal);
+}
+
+VRAM_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned flags,
+                                    CUdevice ordinal) {
+  VRAM_MAKE_CONTEXT(cuCtxCreate_v4, context, ordinal, context, params, flags, ordinal);
+}
+
+VRAM_EXPORT CUresult cuCtxDestroy(CUcontext context) {
+  VRAM_ENTER(cuCtxDestroy, context);
+  return destroy(context, [&] { return real.cuCtxDestroy(context); });
+}
+
+VRAM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+  VRAM_ENTER(cuCtxDestroy_v2, context);
+  return destroy(context, [&] { return real.cuCtxDestroy_v2(context); });
+}
+
+VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc resources,
+                                      CUdevice ordinal, unsigned flags) {
+  VRAM_ENTER(cuGreenCtxCreate, context, resources, ordinal, flags);
+  const CUresult result = real.cuGreenCtxCreate(context, resources, ordinal, flags);
+  Device* device = device_at(ordinal);
+  if (result != CUDA_SUCCESS || device == nullptr) return result;
+  measure(*device);
+  if (!over_limit(*device)) return result;
+  real.cuGreenCtxDestroy(*context);
+  measure(*device);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx context) {
+  VRAM_ENTER(cuGreenCtxDestroy, context);
+  const CUresult result = real.cuGreenCtxDestroy(context);
+  if (result == CUDA_SUCCESS && joined()) measure_all();
+  return result;
+}
+
+VRAM_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  VRAM_ENTER(cuCtxSetLimit, limit, value);
+  Here here{};
+  if (limit != CU_LIMIT_STACK_SIZE || !locate(&here)) return real.cuCtxSetLimit(limit, value);
+  return set_stack(*here.device, limit, value);
+}

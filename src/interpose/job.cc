@@ -1,0 +1,48 @@
+#include "interpose/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/process.h"
+#include "wire/job_file.h"
+
+namespace vram::interpose {
+namespace {
+
+wire::Job* found = nullptr;
+char failure[PATH_MAX + 128] = "";
+bool allow = false;
+
+void find_job() {
+  const char* policy = getenv("VRAM_ON_FAILURE");
+  allow = policy != nullptr && strcmp(policy, "allow") == 0;
+  const char* path = getenv("VRAM_JOB");
+  if (path == nullptr || *path == '\0') return;
+  const wire::Mapping mapping = wire::open_job(path, wire::Access::kWrite);
+  found = mapping.job;
+  if (found == nullptr) {
+    snprintf(failure, sizeof failure, "%s: %s", path, wire::describe(mapping.error));
+  }
+}
+
+// The library's one constructor. It opens a file when a job is named and does nothing else: most
+// programs that run under a job (a shell, a compiler) never call CUDA.
+[[gnu::constructor]] void at_load() {
+  const int saved = errno;
+  wipe_on_fork();
+  find_job();
+  errno = saved;
+}
+
+}  // namespace
+
+wire::Job* job() { return found; }
+const char* job_failure() { return failure[0] == '\0' ? nullptr : failure; }
+bool allowed_to_fail() {
+  return allow || (found != nullptr && found->header.on_failure == wire::OnFailure::kAllow);
+}
+
+}  // namespace vram::interpose

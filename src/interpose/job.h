@@ -1,0 +1,20 @@
+#pragma once
+
+// Which job this process belongs to, decided once when the library is loaded, from the environment
+// the process was started with: what the program does to its environment later changes nothing.
+
+#include "wire/job_layout.h"
+
+namespace vram::interpose {
+
+// Null: none. Mapped for as long as the process lives, and shared with forked children.
+wire::Job* job();
+
+// Why there is no job although the environment names one; null when all is well. The string lives
+// for ever.
+const char* job_failure();
+
+// The environment asks not to refuse when governing fails.
+bool allowed_to_fail();
+
+}  // namespace vram::interpose

@@ -1,0 +1,383 @@
+// Stream-ordered allocation: cuMemAllocAsync and the pools behind it.
+//
+// What such a call takes from the card is what its pool grows by, in whole 32 MiB, and nobody knows
+// beforehand whether it grows at all. So a pool is charged by what it reserves, read from the driver
+// after the call (27 ns), and growth is covered before the call:
+//
+//   - by the pool's *credit*, 32 MiB charged once and kept while the pool holds memory: enough for
+//     every request that can grow the pool by one piece;
+//   - by a reservation of the largest possible growth, for larger requests and for threads that
+//     find the credit lent.
+//
+// At the cap, memory that the pool keeps without need is given back first (trim, then synchronise and
+// trim). A request under the credit that grew the pool over the cap is undone. So the cap holds at
+// every moment, for 32 MiB a pool.
+//
+// Nothing here synchronises unless the alternative is to refuse. While a stream is captured nothing is
+// allocated, and nothing is asked that a capture does not survive.
+
+#include "interpose/pools.h"
+
+#include "interpose/capture.h"
+#include "interpose/export.h"
+#include "interpose/measure.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using ledger::Account;
+
+constexpr std::uint64_t kPiece = 32 * kMiB;
+constexpr std::uint64_t kAdding = 1;  // no handle has this value
+
+// A slot's value: device (6 bits), credit (2), what is charged in units of 2 MiB.
+constexpr std::uint64_t kChargeUnit = 2 * kMiB;
+constexpr unsigned kCreditShift = 6;
+constexpr unsigned kChargedShift = 8;
+constexpr std::uint64_t kCreditMask = std::uint64_t{3} << kCreditShift;
+constexpr std::uint64_t kNoCredit = 0;
+constexpr std::uint64_t kCreditHeld = std::uint64_t{1} << kCreditShift;
+constexpr std::uint64_t kCreditLent = std::uint64_t{2} << kCreditShift;
+
+struct Pool {
+  CUmemoryPool handle;
+  PoolSlot* entry;
+  Device* device;
+};
+
+std::uint64_t charged_of(std::uint64_t value) {
+  return (value >> kChargedShift) * kChargeUnit;
+}
+
+std::uint64_t with_charge(std::uint64_t value, std::uint64_t bytes) {
+  return (value & 0xff) | bytes / kChargeUnit << kChargedShift;
+}
+
+bool find_pool(CUmemoryPool handle, Pool* pool) {
+  if (!joined()) return false;
+  Process& self = process();
+  const auto wanted = reinterpret_cast<std::uint64_t>(handle);
+  const std::uint32_t used = self.pools_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    PoolSlot& slot = self.pool[i];
+    if (slot.handle.load(std::memory_order_acquire) != wanted) continue;
+    *pool = {handle, &slot, &self.device[slot.value.load(std::memory_order_relaxed) & 63]};
+    return true;
+  }
+  return false;
+}
+
+bool attribute(CUmemoryPool pool, CUmemPool_attribute which, std::uint64_t* bytes) {
+  const RelaxedCapture relaxed;
+  cuuint64_t value = 0;
+  if (real.cuMemPoolGetAttribute(pool, which, &value) != CUDA_SUCCESS) return false;
+  *bytes = value;
+  return true;
+}
+
+// Makes the pool's charge equal to what it reserves. `cover` bytes are reserved and pending for
+// growth; what is not needed of them is rolled back. Returns the bytes of growth left uncovered.
+//
+// The charge is read before the attribute: a lower attribute is then a pool that shrank, and not
+// one that has not grown yet. Growth that another call made is paid by whoever sees it first, and
+// that call keeps its own cover until it has looked, too.
+std::uint64_t settle(const Pool& pool, std::uint64_t cover) {
+  const Account& account = pool.device->account;
+  for (;;) {
+    std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
+    const std::uint64_t charged = charged_of(value);
+    std::uint64_t reserved = 0;
+    if (!attribute(pool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)) {
+      reserved = charged;
+    }
+    reserved = round_up(reserved, kChargeUnit);
+    const std::uint64_t growth = reserved > charged ? reserved - charged : 0;
+    const std::uint64_t paid = growth < cover ? growth : cover;
+    const std::uint64_t next = reserved > charged ? charged + paid : reserved;
+    if (next != charged &&
+        !pool.entry->value.compare_exchange_strong(value, with_charge(value, next))) {
+      continue;
+    }
+    account.add_part(wire::Part::kPools,
+                     static_cast<std::int64_t>(next) - static_cast<std::int64_t>(charged));
+    if (next < charged) account.uncharge(charged - next);
+    if (paid > 0) account.commit(paid);
+    if (cover > paid) account.roll_back(cover - paid);
+    return growth - paid;
+  }
+}
+
+bool swap_credit(const Pool& pool, std::uint64_t from, std::uint64_t to) {
+  std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
+  while ((value & kCreditMask) == from) {
+    if (pool.entry->value.compare_exchange_weak(value, (value & ~kCreditMask) | to)) return true;
+  }
+  return false;
+}
+
+// After settle() left growth uncovered: pays it from the ledger. False: it does not fit.
+bool pay(const Pool& pool, std::uint64_t uncovered) {
+  while (uncovered > 0) {
+    if (!pool.device->account.try_reserve(uncovered)) return false;
+    uncovered = settle(pool, uncovered);
+  }
+  return true;
+}
+
+void return_credit_of_empty(const Pool& pool) {
+  const std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
+  if (charged_of(value) != 0 || !swap_credit(pool, kCreditHeld, kNoCredit)) return;
+  pool.device->account.uncharge(kPiece);
+}
+
+void get_credit(const Pool& pool) {
+  if (!swap_credit(pool, kNoCredit, kCreditLent)) return;
+  if (!pool.device->account.try_reserve(kPiece)) {
+    swap_credit(pool, kCreditLent, kNoCredit);
+    return;
+  }
+  pool.device->account.commit(kPiece);
+  swap_credit(pool, kCreditLent, kCreditHeld);
+}
+
+// Everything the pool keeps without need goes back to the card.
+void shed(const Pool& pool) {
+  const RelaxedCapture relaxed;
+  (void)real.cuMemPoolTrimTo(pool.handle, 0);
+  (void)settle(pool, 0);
+}
+
+template <typename Call>
+CUresult allocate_reserved(const Pool& pool, std::uint64_t cover, CUdeviceptr* out, Call call) {
+  const CUresult result = call(out);
+  // Growth beyond what any request was seen to cause is charged all the same.
+  const std::uint64_t uncovered = settle(pool, cover);
+  if (uncovered > 0 && !pay(pool, uncovered)) {
+    pool.device->account.charge(uncovered);
+    std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
+    while (!pool.entry->value.compare_exchange_weak(
+        value, with_charge(value, charged_of(value) + uncovered))) {
+    }
+    pool.device->account.add_part(wire::Part::kPools, static_cast<std::int64_t>(uncovered));
+  }
+  return result;
+}
+
+struct Stream {
+  CUstream handle;
+  decltype(&::cuMemFreeAsync) free;
+  decltype(&::cuStreamSynchronize) synchronize;
+};
+
+void synchronize(const Stream& stream) {
+  const RelaxedCapture relaxed;
+  (void)stream.synchronize(stream.handle);
+}
+
+// Under the credit, which the caller has lent. True: done, with *result the answer.
+template <typename Call>
+bool allocate_on_credit(const Pool& pool, const Stream& stream, CUdeviceptr* out, Call call,
+                        CUresult* result) {
+  *result = call(out);
+  const std::uint64_t uncovered = settle(pool, 0);
+  if (uncovered == 0 || pay(pool, uncovered)) return true;
+  if (*result == CUDA_SUCCESS) (void)stream.free(*out, stream.handle);
+  synchronize(stream);
+  shed(pool);
+  return false;
+}
+
+template <typename Call>
+bool try_on_credit(const Pool& pool, const Stream& stream, CUdeviceptr* out, Call call,
+                   CUresult* result) {
+  if (!swap_credit(pool, kCreditHeld, kCreditLent)) return false;
+  const bool done = allocate_on_credit(pool, stream, out, call, result);
+  swap_credit(pool, kCreditLent, kCreditHeld);
+  return done;
+}
+
+template <typename Call>
+CUresult allocate(const Pool& pool, const Stream& stream, std::uint64_t bytes, CUdeviceptr* out,
+                  Call call) {
+  const Account& account = pool.device->account;
+  const std::uint64_t growth = round_up(bytes, kPiece);
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  get_credit(pool);
+  const bool one_piece = growth == kPiece;
+  if (one_piece && try_on_credit(pool, stream, out, call, &result)) return result;
+  if (account.try_reserve(growth)) return allocate_reserved(pool, growth, out, call);
+  shed(pool);
+  if (account.try_reserve(growth)) return allocate_reserved(pool, growth, out, call);
+  // What is freed on the stream but not finished there goes back after a synchronisation only.
+  synchronize(stream);
+  shed(pool);
+  if (one_piece && try_on_credit(pool, stream, out, call, &result)) return result;
+  if (!account.reserve(growth)) return CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate_reserved(pool, growth, out, call);
+}
+
+bool device_of_stream(CUstream stream, CUdevice* ordinal) {
+  const auto special = reinterpret_cast<std::uintptr_t>(stream);
+  CUcontext context = nullptr;
+  Here here{};
+  if (special <= 2) {  // none, legacy, per-thread: the current context's
+    if (!locate(&here)) return false;
+  } else if (real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS ||
+             !locate_context(context, &here)) {
+    return false;
+  }
+  *ordinal = static_cast<CUdevice>(here.ordinal);
+  return true;
+}
+
+bool pool_of_stream(CUstream stream, Pool* pool) {
+  CUdevice ordinal = 0;
+  CUmemoryPool handle = nullptr;
+  return joined() && device_of_stream(stream, &ordinal) &&
+         real.cuDeviceGetMemPool(&handle, ordinal) == CUDA_SUCCESS && find_pool(handle, pool);
+}
+
+template <typename Find, typename Call>
+CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool capturing,
+               Find find, Call call) {
+  Pool pool{};
+  if (out == nullptr || bytes == 0 || capturing || !find(&pool)) return call(out);
+  return allocate(pool, stream, bytes, out, call);
+}
+
+Stream plain(CUstream stream) { return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize}; }
+Stream per_thread(CUstream stream) {
+  return {stream, real.cuMemFreeAsync_ptsz, real.cuStreamSynchronize_ptsz};
+}
+
+}  // namespace
+
+bool add_pool(CUmemoryPool handle, std::uint32_t ordinal) {
+  Process& self = process();
+  for (std::uint32_t i = 0; i < kMaxPools; ++i) {
+    PoolSlot& slot = self.pool[i];
+    std::uint64_t free = 0;
+    if (!slot.handle.compare_exchange_strong(free, kAdding)) continue;
+    slot.value.store(ordinal, std::memory_order_relaxed);
+    slot.handle.store(reinterpret_cast<std::uint64_t>(handle), std::memory_order_release);
+    std::uint32_t used = self.pools_used.load(std::memory_order_relaxed);
+    while (used <= i && !self.pools_used.compare_exchange_weak(used, i + 1)) {
+    }
+    return true;
+  }
+  return false;
+}
+
+void reconcile_pools() {
+  if (!joined()) return;
+  Process& self = process();
+  const std::uint32_t used = self.pools_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    PoolSlot& slot = self.pool[i];
+    const std::uint64_t handle = slot.handle.load(std::memory_order_acquire);
+    const std::uint64_t value = slot.value.load(std::memory_order_acquire);
+    if (handle == 0 || handle == kAdding || value >> kCreditShift == 0) continue;
+    const Pool pool{reinterpret_cast<CUmemoryPool>(handle), &slot, &self.device[value & 63]};
+    (void)settle(pool, 0);
+    return_credit_of_empty(pool);
+  }
+  remeasure_orphans();
+}
+
+}  // namespace vram::interpose
+
+using namespace vram::interpose;
+using vram::driver::real;
+
+VRAM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream stream) {
+  VRAM_ENTER(cuMemAllocAsync, dptr, bytesize, stream);
+  return serve(
+      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream),
+      [&](Pool* pool) { return pool_of_stream(stream, pool); },
+      [&](CUdeviceptr* out) { return real.cuMemAllocAsync(out, bytesize, stream); });
+}
+
+VRAM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream stream) {
+  VRAM_ENTER(cuMemAllocAsync_ptsz, dptr, bytesize, stream);
+  return serve(
+      dptr, bytesize, per_thread(stream), is_capturing(real.cuStreamIsCapturing_ptsz, stream),
+      [&](Pool* pool) { return pool_of_stream(stream, pool); },
+      [&](CUdeviceptr* out) { return real.cuMemAllocAsync_ptsz(out, bytesize, stream); });
+}
+
+VRAM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
+                                             CUmemoryPool handle, CUstream stream) {
+  VRAM_ENTER(cuMemAllocFromPoolAsync, dptr, bytesize, handle, stream);
+  return serve(
+      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream),
+      [&](Pool* pool) { return find_pool(handle, pool); },
+      [&](CUdeviceptr* out) {
+        return real.cuMemAllocFromPoolAsync(out, bytesize, handle, stream);
+      });
+}
+
+VRAM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize,
+                                                  CUmemoryPool handle, CUstream stream) {
+  VRAM_ENTER(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, handle, stream);
+  return serve(
+      dptr, bytesize, per_thread(stream), is_capturing(real.cuStreamIsCapturing_ptsz, stream),
+      [&](Pool* pool) { return find_pool(handle, pool); },
+      [&](CUdeviceptr* out) {
+        return real.cuMemAllocFromPoolAsync_ptsz(out, bytesize, handle, stream);
+      });
+}
+
+VRAM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
+  VRAM_ENTER(cuMemPoolCreate, pool, props);
+  const CUresult result = real.cuMemPoolCreate(pool, props);
+  if (result != CUDA_SUCCESS || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      device_at(props->location.id) == nullptr ||
+      add_pool(*pool, static_cast<std::uint32_t>(props->location.id))) {
+    return result;
+  }
+  real.cuMemPoolDestroy(*pool);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+VRAM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  VRAM_ENTER(cuMemPoolDestroy, handle);
+  Pool pool{};
+  const bool known = find_pool(handle, &pool);
+  if (known) shed(pool);
+  const std::uint64_t value = known ? pool.entry->value.load(std::memory_order_acquire) : 0;
+  // Unknown before the driver can use the handle again.
+  if (known) pool.entry->handle.store(kAdding, std::memory_order_release);
+  const CUresult result = real.cuMemPoolDestroy(handle);
+  if (!known) return result;
+  if (result != CUDA_SUCCESS) {
+    pool.entry->handle.store(reinterpret_cast<std::uint64_t>(handle), std::memory_order_release);
+    return result;
+  }
+  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge(kPiece);
+  // What is still in use goes when its last block is freed, and no call tells; see measure.h.
+  orphan(*pool.device, vram::wire::Part::kPools, charged_of(value));
+  pool.entry->handle.store(0, std::memory_order_release);
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+  VRAM_ENTER(cuMemPoolTrimTo, pool, keep);
+  const CUresult result = real.cuMemPoolTrimTo(pool, keep);
+  reconcile_pools();
+  return result;
+}
+
+// A synchronisation is where a driver gives back what pools keep above their threshold.
+#define VRAM_AFTER(symbol, ...)                              \
+  VRAM_ENTER(symbol, ##__VA_ARGS__);                         \
+  const CUresult result = real.symbol(__VA_ARGS__);          \
+  reconcile_pools();                                         \
+  return result
+
+VRAM_EXPORT CUresult cuStreamSynchronize(CUstream stream) { VRAM_AFTER(cuStreamSynchronize, stream); }
+VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
+  VRAM_AFTER(cuStreamSynchronize_ptsz, stream);
+}
+VRAM_EXPORT CUresult cuCtxSynchronize() { VRAM_AFTER(cuCtxSynchronize); }
+VRAM_EXPORT CUresult cuEventSynchronize(CUevent event) { VRAM_AFTER(cuEventSynchronize, event); }

@@ -1,0 +1,197 @@
+#include "interpose/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "base/process_identity.h"
+#include "interpose/job.h"
+#include "interpose/pools.h"
+#include "ledger/devices.h"
+#include "ledger/slots.h"
+#include "wire/job_file.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+
+constexpr std::size_t kPage = 4096;
+
+// Zero is the fresh state, so the storage is a Process from the start; whole pages of it, so that
+// the kernel can wipe them.
+struct alignas(kPage) Storage {
+  unsigned char bytes[round_up(sizeof(Process), kPage)];
+};
+Storage storage;
+
+thread_local unsigned depth = 0;
+
+void wipe_by_hand() { memset(&storage, 0, sizeof storage); }
+
+void describe_self(wire::Job* shared, std::uint32_t slot) {
+  wire::ProcessInfo& info = shared->process[slot];
+  info.pid_namespace.store(base::own_pid_namespace(), std::memory_order_relaxed);
+  char text[sizeof info.command] = "";
+  FILE* file = fopen("/proc/self/cmdline", "re");
+  if (file != nullptr) {
+    const std::size_t got = fread(text, 1, sizeof text - 1, file);
+    for (std::size_t i = 0; i + 1 < got; ++i) {
+      if (text[i] == '\0') text[i] = ' ';
+    }
+    fclose(file);
+  }
+  memcpy(info.command, text, sizeof text);
+}
+
+std::uint64_t capacity_of(CUdevice ordinal) {
+  std::size_t bytes = 0;
+  return real.cuDeviceTotalMem_v2(&bytes, ordinal) == CUDA_SUCCESS ? bytes : 0;
+}
+
+std::uint64_t resident_threads(CUdevice ordinal) {
+  int units = 0;
+  int each = 0;
+  if (real.cuDeviceGetAttribute(&units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal) !=
+          CUDA_SUCCESS ||
+      real.cuDeviceGetAttribute(&each, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+                                ordinal) != CUDA_SUCCESS) {
+    return 0;
+  }
+  return static_cast<std::uint64_t>(units) * static_cast<std::uint64_t>(each);
+}
+
+bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
+  CUuuid uuid{};
+  const auto get = real.cuDeviceGetUuid_v2 != nullptr ? real.cuDeviceGetUuid_v2
+                                                      : real.cuDeviceGetUuid;
+  if (get == nullptr || get(&uuid, ordinal) != CUDA_SUCCESS) return false;
+  Device& device = self.device[ordinal];
+  memcpy(device.uuid, uuid.bytes, sizeof device.uuid);
+  device.capacity = capacity_of(ordinal);
+  device.threads = resident_threads(ordinal);
+  const std::uint32_t account = ledger::find_or_add_device(*shared, device.uuid, device.capacity);
+  if (account == ledger::kNoDevice) return false;
+  if (wire::back_device(shared, account, self.slot) != wire::FileError::kNone) return false;
+  device.account = ledger::Account(shared, account, self.slot, &ledger::real_world());
+  CUmemoryPool pool = nullptr;
+  if (real.cuDeviceGetDefaultMemPool == nullptr ||
+      real.cuDeviceGetDefaultMemPool(&pool, ordinal) != CUDA_SUCCESS) {
+    return true;  // a card without stream-ordered memory
+  }
+  return add_pool(pool, static_cast<std::uint32_t>(ordinal));
+}
+
+// Takes a slot of the job and an account for every card that this process sees.
+bool join(Process& self, wire::Job* shared) {
+  const std::uint64_t identity = base::identity_of(getpid());
+  if (identity == 0) return false;
+  self.slot = ledger::claim_slot(*shared, identity, base::own_pid_namespace());
+  if (self.slot == ledger::kNoSlot) return false;
+  if (wire::back_slot(shared, self.slot) != wire::FileError::kNone) return false;
+  describe_self(shared, self.slot);
+  int count = 0;
+  if (real.cuDeviceGetCount(&count) != CUDA_SUCCESS) return false;
+  if (count > static_cast<int>(wire::kMaxDevices)) count = wire::kMaxDevices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    if (!join_device(self, shared, ordinal)) return false;
+  }
+  self.device_count = static_cast<std::uint32_t>(count);
+  return true;
+}
+
+Phase try_to_join(Process& self) {
+  if (job() == nullptr) {
+    return job_failure() != nullptr && !allowed_to_fail() ? Phase::kRefused : Phase::kFree;
+  }
+  if (join(self, job())) return Phase::kGoverned;
+  return allowed_to_fail() ? Phase::kFree : Phase::kRefused;
+}
+
+// Before cuInit, and in a child of a process that called it, the driver refuses everything; there is
+// nothing to govern and nothing to join with yet.
+bool driver_ready() {
+  int count = 0;
+  return real.cuDeviceGetCount != nullptr && real.cuDeviceGetCount(&count) == CUDA_SUCCESS;
+}
+
+Phase settled_phase() {
+  Process& self = process();
+  Phase phase = self.phase.load(std::memory_order_acquire);
+  if (phase == Phase::kFresh && !driver_ready()) return phase;
+  if (phase == Phase::kFresh &&
+      self.phase.compare_exchange_strong(phase, Phase::kJoining, std::memory_order_acq_rel)) {
+    phase = try_to_join(self);
+    self.phase.store(phase, std::memory_order_release);
+  }
+  while (phase == Phase::kJoining) {
+    sched_yield();
+    phase = self.phase.load(std::memory_order_acquire);
+  }
+  return phase;
+}
+
+}  // namespace
+
+Process& process() { return *std::launder(reinterpret_cast<Process*>(storage.bytes)); }
+
+void wipe_on_fork() {
+  if (madvise(&storage, sizeof storage, MADV_WIPEONFORK) == 0) return;
+  pthread_atfork(nullptr, nullptr, wipe_by_hand);
+}
+
+bool joined() { return settled_phase() == Phase::kGoverned; }
+bool refused() { return settled_phase() == Phase::kRefused; }
+
+Device* device_at(CUdevice ordinal) {
+  if (!joined()) return nullptr;
+  Process& self = process();
+  const bool known = ordinal >= 0 && static_cast<std::uint32_t>(ordinal) < self.device_count;
+  return known ? &self.device[ordinal] : nullptr;
+}
+
+bool locate_context(CUcontext context, Here* here) {
+  if (!joined()) return false;
+  Process& self = process();
+  const auto key = reinterpret_cast<std::uint64_t>(context);
+  base::LevelTable::Entry* entry = self.contexts.find_or_insert(key);
+  if (entry == nullptr) return false;
+  std::uint64_t value = entry->value.load(std::memory_order_acquire);
+  if (value == 0) {
+    CUdevice ordinal = 0;
+    if (real.cuCtxGetDevice(&ordinal) != CUDA_SUCCESS || device_at(ordinal) == nullptr) {
+      return false;
+    }
+    const std::uint64_t number = self.next_context.fetch_add(1) % kMaxContexts;
+    const std::uint64_t made = number << 8 | static_cast<std::uint64_t>(ordinal) | 1u << 7;
+    if (entry->value.compare_exchange_strong(value, made)) value = made;
+  }
+  here->ordinal = static_cast<std::uint32_t>(value & 0x7f);
+  here->context = static_cast<std::uint32_t>(value >> 8);
+  here->device = &self.device[here->ordinal];
+  return true;
+}
+
+bool locate(Here* here) {
+  CUcontext context = nullptr;
+  if (real.cuCtxGetCurrent == nullptr || real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+      context == nullptr) {
+    return false;
+  }
+  return locate_context(context, here);
+}
+
+Guard::Guard() : errno_(errno), nested_(depth++ != 0) {}
+
+Guard::~Guard() {
+  --depth;
+  errno = errno_;
+}
+
+}  // namespace vram::interpose

@@ -1,0 +1,113 @@
+#pragma once
+
+// This process as a member of its job: the accounts of its devices, and what it holds on them.
+//
+// Everything here lies in memory that the kernel zeroes in a forked child: a child that starts to
+// use CUDA joins the job as a process of its own, and one that does not costs nothing.
+//
+// Threads: any. Nothing is allocated or locked once the process has joined.
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/level_table.h"
+#include "driver/real.h"
+#include "ledger/ledger.h"
+
+namespace vram::interpose {
+
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+inline constexpr unsigned kMaxContexts = 4096;
+
+// What a process has of one card; the index is CUDA's ordinal in this process.
+struct Device {
+  ledger::Account account;  // false: the job has no account for it, nothing is governed
+  std::uint64_t capacity;   // bytes, as the driver says
+  std::uint64_t threads;    // resident at once on the whole card, for stacks
+  std::uint8_t uuid[16];
+  std::atomic<std::uint32_t> slab_credit;  // see blocks.cc
+  std::atomic<std::uint64_t> graph_bytes;  // see graphs.cc
+  std::atomic<std::uint64_t> orphaned;     // see measure.h
+  std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
+};
+
+// A stream-ordered pool that lives on a governed card; see pools.cc for the value.
+struct PoolSlot {
+  std::atomic<std::uint64_t> handle;  // 0: free
+  std::atomic<std::uint64_t> value;
+};
+inline constexpr std::uint32_t kMaxPools = 256;
+
+enum class Phase : std::uint32_t {
+  kFresh = 0,
+  kJoining,
+  kGoverned,
+  kFree,     // no job: nothing is governed
+  kRefused,  // there is a job, but it could not be joined, and its policy is to refuse
+};
+
+struct Process {
+  std::atomic<Phase> phase;
+  std::uint32_t slot;
+  std::uint32_t device_count;
+  std::atomic<std::uint32_t> next_context;
+  std::atomic<std::uint32_t> graphs_with_memory;  // execs alive
+  std::atomic<std::uint32_t> pools_used;  // one past the highest slot of `pool` ever taken
+  Device device[wire::kMaxDevices];
+  PoolSlot pool[kMaxPools];
+
+  base::LevelTable contexts;  // CUcontext -> device | number << 8
+  base::LevelTable blocks;    // device pointer, CUarray ... -> Block
+  base::LevelTable slabs;     // address -> live blocks in it
+  base::LevelTable handles;   // CUmemGenericAllocationHandle -> Handle, see virtual.cc
+  base::LevelTable mappings;  // address -> bytes
+  base::LevelTable mapped;    // address -> handle
+  base::LevelTable execs;     // CUgraphExec -> bytes of its memory nodes, see graphs.cc
+  base::LevelTable imports;   // CUexternalMemory, imported pointer -> bytes | device
+};
+
+Process& process();
+
+// Called once, at load.
+void wipe_on_fork();
+
+// After cuInit succeeded, or later by itself. True: the process is governed.
+bool joined();
+
+// There is a job, but this process could not join it and the policy is to refuse: every call that
+// takes memory, and cuInit, is answered with an error.
+bool refused();
+
+// The device and context a call works in. False: there is no current context (the driver will say
+// so), or the process is not governed.
+struct Here {
+  Device* device;
+  std::uint32_t ordinal;
+  std::uint32_t context;  // number of the context in this process
+};
+bool locate(Here* here);
+bool locate_context(CUcontext context, Here* here);
+Device* device_at(CUdevice ordinal);  // null: not governed
+
+// Marks a call of ours under way in this thread, and keeps errno as the program left it. A call
+// that arrives while another is under way comes from the driver itself and goes straight through.
+class Guard {
+ public:
+  Guard();
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  bool nested() const { return nested_; }
+
+ private:
+  int errno_;
+  bool nested_;
+};
+
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  const std::uint64_t rest = bytes % unit;
+  if (rest == 0) return bytes;
+  return bytes > ~std::uint64_t{0} - (unit - rest) ? ~std::uint64_t{0} : bytes + (unit - rest);
+}
+
+}  // namespace vram::interpose

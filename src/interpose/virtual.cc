@@ -1,0 +1,215 @@
+// The virtual-memory calls. Physical memory counts from cuMemCreate until its handle *and* all its
+// mappings are gone, on the device its properties name.
+
+#include "interpose/export.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using ledger::Account;
+
+// A handle in its table value: holds (24 bits: references of the program and mappings), device (6),
+// size in pieces of 64 KiB (34), the finest granularity of device memory.
+constexpr std::uint64_t kUnit = 64 << 10;
+constexpr std::uint64_t kHoldMask = (1u << 24) - 1;
+
+std::uint64_t bytes_of(std::uint64_t value) { return (value >> 30) * kUnit; }
+std::uint32_t device_of(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value >> 24 & 63);
+}
+std::uint64_t make(std::uint64_t bytes, std::uint32_t device) {
+  return bytes / kUnit << 30 | std::uint64_t{device} << 24 | 1;
+}
+
+// One hold more. False: not a handle we charge.
+bool hold(std::uint64_t handle) {
+  base::LevelTable::Entry* entry = process().handles.find(handle);
+  if (entry == nullptr) return false;
+  entry->value.fetch_add(1, std::memory_order_acq_rel);
+  return true;
+}
+
+// What giving up a hold needs to be undone, or finished.
+struct Dropped {
+  std::uint64_t handle;
+  std::uint64_t value;
+  bool known;
+  bool last;  // the entry is out of the table: the driver may use the handle again
+};
+
+Dropped drop(std::uint64_t handle) {
+  base::LevelTable::Entry* entry = process().handles.find(handle);
+  if (entry == nullptr) return {handle, 0, false, false};
+  const std::uint64_t value = entry->value.fetch_sub(1, std::memory_order_acq_rel);
+  if ((value & kHoldMask) != 1) return {handle, value, true, false};
+  std::uint64_t taken = 0;
+  const bool last = process().handles.take(handle, &taken);
+  if (last) process().device[device_of(value)].account.begin_release(bytes_of(value));
+  return {handle, value, true, last};
+}
+
+void undo(const Dropped& dropped) {
+  if (!dropped.known) return;
+  if (!dropped.last) {
+    (void)hold(dropped.handle);
+    return;
+  }
+  (void)process().handles.insert(dropped.handle, dropped.value);
+  process().device[device_of(dropped.value)].account.keep(bytes_of(dropped.value));
+}
+
+void finish(const Dropped& dropped) {
+  if (!dropped.last) return;
+  const Account& account = process().device[device_of(dropped.value)].account;
+  const std::uint64_t bytes = bytes_of(dropped.value);
+  account.end_release(bytes);
+  account.add_part(wire::Part::kVirtual, -static_cast<std::int64_t>(bytes));
+}
+
+Device* charged_device(const CUmemAllocationProp* prop) {
+  if (prop == nullptr || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return nullptr;
+  return device_at(prop->location.id);
+}
+
+// A mapping in its table value: bytes (48 bits), device of the handle (6), and whether giving it up
+// gave up the handle's last hold. Mappings of handles that are not charged are noted too, under handle
+// 0, so that a range of both kinds can be walked.
+constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
+constexpr std::uint64_t kBytesMask = (std::uint64_t{1} << 48) - 1;
+
+struct Mapping {
+  base::LevelTable::Entry* entry;
+  std::uint64_t start;
+  std::uint64_t handle;
+};
+
+template <typename Visit>
+void for_mappings(std::uint64_t address, std::uint64_t size, Visit visit) {
+  Process& self = process();
+  for (std::uint64_t at = address; at < address + size;) {
+    base::LevelTable::Entry* mapping = self.mappings.find(at);
+    const base::LevelTable::Entry* mapped = self.mapped.find(at);
+    if (mapping == nullptr || mapped == nullptr) return;
+    const std::uint64_t bytes = mapping->value.load(std::memory_order_relaxed) & kBytesMask;
+    visit(Mapping{mapping, at, mapped->value.load(std::memory_order_relaxed)});
+    at += bytes;
+  }
+}
+
+bool note_mapping(std::uint64_t address, std::uint64_t size, std::uint64_t handle,
+                  std::uint32_t device) {
+  Process& self = process();
+  if (!self.mapped.insert(address, handle)) return false;
+  if (self.mappings.insert(address, size | std::uint64_t{device} << 48)) return true;
+  std::uint64_t value = 0;
+  self.mapped.take(address, &value);
+  return false;
+}
+
+void drop_mapping(const Mapping& mapping) {
+  if (drop(mapping.handle).last) {
+    mapping.entry->value.fetch_or(kLast, std::memory_order_relaxed);
+  }
+}
+
+Dropped dropped_by(const Mapping& mapping) {
+  const std::uint64_t value = mapping.entry->value.load(std::memory_order_relaxed);
+  const auto device = static_cast<std::uint32_t>(value >> 48 & 63);
+  return {mapping.handle, make(value & kBytesMask, device), mapping.handle != 0,
+          (value & kLast) != 0};
+}
+
+void undo_mapping(const Mapping& mapping) {
+  undo(dropped_by(mapping));
+  mapping.entry->value.fetch_and(~kLast, std::memory_order_relaxed);
+}
+
+void finish_mapping(const Mapping& mapping) {
+  std::uint64_t value = 0;
+  finish(dropped_by(mapping));
+  process().mappings.take(mapping.start, &value);
+  process().mapped.take(mapping.start, &value);
+}
+
+}  // namespace
+}  // namespace vram::interpose
+
+using namespace vram::interpose;
+using vram::driver::real;
+namespace base = vram::base;
+
+VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                                 const CUmemAllocationProp* prop, unsigned long long flags) {
+  VRAM_ENTER(cuMemCreate, handle, size, prop, flags);
+  Device* device = charged_device(prop);
+  if (device == nullptr || handle == nullptr || size == 0) {
+    return real.cuMemCreate(handle, size, prop, flags);
+  }
+  const auto ordinal = static_cast<std::uint32_t>(prop->location.id);
+  const std::uint64_t bytes = round_up(size, kUnit);
+  if (!device->account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUmemGenericAllocationHandle made = 0;
+  CUresult result = real.cuMemCreate(&made, size, prop, flags);
+  if (result == CUDA_SUCCESS && !process().handles.insert(made, make(bytes, ordinal))) {
+    real.cuMemRelease(made);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (result != CUDA_SUCCESS) {
+    device->account.roll_back(bytes);
+    return result;
+  }
+  device->account.commit(bytes);
+  device->account.add_part(vram::wire::Part::kVirtual, static_cast<std::int64_t>(bytes));
+  *handle = made;
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  VRAM_ENTER(cuMemRelease, handle);
+  const Dropped dropped = drop(handle);
+  const CUresult result = real.cuMemRelease(handle);
+  if (result == CUDA_SUCCESS) {
+    finish(dropped);
+  } else {
+    undo(dropped);
+  }
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
+                                                 void* address) {
+  VRAM_ENTER(cuMemRetainAllocationHandle, handle, address);
+  const CUresult result = real.cuMemRetainAllocationHandle(handle, address);
+  if (result == CUDA_SUCCESS) (void)hold(*handle);
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
+                              CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  VRAM_ENTER(cuMemMap, address, size, offset, handle, flags);
+  const base::LevelTable::Entry* entry = process().handles.find(handle);
+  const std::uint32_t device =
+      entry == nullptr ? 0 : device_of(entry->value.load(std::memory_order_relaxed));
+  const bool charged = hold(handle);
+  CUresult result = real.cuMemMap(address, size, offset, handle, flags);
+  if (result == CUDA_SUCCESS && note_mapping(address, size, charged ? handle : 0, device)) {
+    return result;
+  }
+  if (result == CUDA_SUCCESS) {
+    real.cuMemUnmap(address, size);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  finish(drop(handle));
+  return result;
+}
+
+// Holds are given up before the call, since the driver may use a handle again at once; a driver that
+// refuses has unmapped nothing, and they are taken back. The range stays the caller's throughout.
+VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
+  VRAM_ENTER(cuMemUnmap, address, size);
+  for_mappings(address, size, drop_mapping);
+  const CUresult result = real.cuMemUnmap(address, size);
+  for_mappings(address, size, result == CUDA_SUCCESS ? finish_mapping : undo_mapping);
+  return result;
+}

@@ -75,7 +75,7 @@ void destroy_execution(Context& context);
 
 // The error that sticks to a context, CUDA_SUCCESS while it is sound. The first one wins.
 [[nodiscard]] CUresult context_error(const Context& context);
-void poison_context(const Context& context, CUresult error);
+void poison_context(Context& context, CUresult error);
 
 // True on an executor thread inside a host function or callback of the program, where CUDA
 // forbids its own calls (CUDA_ERROR_NOT_PERMITTED).

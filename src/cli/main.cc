@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <iostream>
 
+#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run.h"
 
 namespace {
 
+using vram::cli::Done;
 using vram::cli::Failure;
 using vram::cli::Options;
 using vram::cli::Result;
@@ -34,9 +36,23 @@ int report_usage(const CLI::App& root, const CLI::ParseError& error) {
        runs ? vram::cli::kFailed : vram::cli::kUsage});
 }
 
-Result<int> dispatch(const CLI::App& root, const Options& options) {
-  if (root.got_subcommand("run")) return vram::cli::run(options.run);
-  return 0;
+Result<Done> dispatch(const CLI::App& root, const Options& options) {
+  if (root.got_subcommand("ps")) return vram::cli::show_jobs(options.ps);
+  if (root.got_subcommand("devices")) return vram::cli::show_devices(options.devices);
+  if (root.got_subcommand("limit")) return vram::cli::change_limit(options.limit);
+  if (root.got_subcommand("env")) return vram::cli::show_framework_environment(options.env);
+  if (root.got_subcommand("config")) return vram::cli::show_config(options.config);
+  return vram::cli::print_completion(options.completion, root);
+}
+
+// Outside `run` no status can be taken for a program's own.
+int show(const CLI::App& root, const Options& options) {
+  Result<Done> done = dispatch(root, options);
+  if (done && std::fflush(stdout) != 0) done = Failure{"standard output cannot be written"};
+  if (done) return 0;
+  Failure failure = done.error();
+  if (failure.status == vram::cli::kFailed) failure.status = vram::cli::kError;
+  return report(failure);
 }
 
 }  // namespace
@@ -60,6 +76,7 @@ int main(int argc, char** argv) {
     return report_usage(*root, error);
   }
   options.run.command = std::move(command);
-  const Result<int> status = dispatch(*root, options);
+  if (!root->got_subcommand("run")) return show(*root, options);
+  const Result<int> status = vram::cli::run(options.run);
   return status ? *status : report(status.error());
 }

@@ -99,9 +99,25 @@ Result<Visibility> inherited(const VisibilityRequest& request,
 }
 
 std::string range_of(const std::vector<probe::Card>& cards) {
-  if (cards.empty()) return "this host has none";
-  if (cards.size() == 1) return "this host has card 0 only";
-  return "this host has cards 0 to " + std::to_string(cards.size() - 1);
+  if (cards.empty()) return "there is none";
+  if (cards.size() == 1) return "the only card is " + std::to_string(cards.front().index);
+  const int last = cards.back().index;
+  if (last - cards.front().index + 1 == static_cast<int>(cards.size())) {
+    return "cards are " + std::to_string(cards.front().index) + " to " + std::to_string(last);
+  }
+  std::string list;
+  for (const probe::Card& card : cards) {
+    list += (list.empty() ? "" : ", ") + std::to_string(card.index);
+  }
+  return "cards are " + list;
+}
+
+// Numbers are those of `vram devices`, also where only some of the cards are given.
+std::size_t at_number(const std::string& digits, const std::vector<probe::Card>& cards) {
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    if (std::to_string(cards[i].index) == digits) return i;
+  }
+  return kNone;
 }
 
 bool is_number(const std::string& text) {
@@ -155,7 +171,7 @@ Result<std::size_t> find_card(const std::string& text, const std::vector<probe::
   }
   if (is_mig(text)) return mig_refused(source, text);
   if (is_number(text)) {
-    const std::size_t index = index_as_driver_reads(text, cards.size());
+    const std::size_t index = at_number(text, cards);
     if (index == kNone) {
       return Failure{source + ": there is no card " + text + "; " + range_of(cards) +
                      " (see 'vram devices')"};

@@ -1,0 +1,284 @@
+#include "cli/job_list.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/process_identity.h"
+#include "ledger/ledger.h"
+#include "ledger/slots.h"
+#include "probe/process.h"
+#include "wire/job_file.h"
+
+namespace vram::cli {
+namespace {
+
+constexpr const char* kShared = "/dev/shm";
+constexpr const char* kSimulatedCard = "vram simulated GPU";
+
+// A private copy of a job file, as sparse as the file.
+class Snapshot {
+ public:
+  Snapshot() {
+    void* at = mmap(nullptr, sizeof(wire::Job), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at != MAP_FAILED) job_ = static_cast<wire::Job*>(at);
+  }
+  ~Snapshot() {
+    if (job_ != nullptr) munmap(job_, sizeof(wire::Job));
+  }
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+  wire::Job& job() { return *job_; }
+
+  // Empty: read. Else why not.
+  std::string read(int fd) {
+    if (job_ == nullptr) return std::strerror(ENOMEM);
+    if (!copy(fd, 0, offsetof(wire::Job, cell))) return describe(wire::FileError::kNotAJob);
+    const wire::JobHeader& header = job_->header;
+    if (header.magic != wire::kJobMagic) return describe(wire::FileError::kNotAJob);
+    if (header.version != wire::kJobVersion || header.file_bytes != sizeof(wire::Job)) {
+      return describe(wire::FileError::kVersion);
+    }
+    const std::size_t slots = slots_used();
+    for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
+      if (job_->device[d].key.load() == 0 || slots == 0) continue;
+      const std::size_t at =
+          offsetof(wire::Job, cell) + d * sizeof(wire::Cell) * wire::kMaxProcesses;
+      if (!copy(fd, at, slots * sizeof(wire::Cell))) return describe(wire::FileError::kNotAJob);
+    }
+    return "";
+  }
+
+  std::uint32_t slots_used() const {
+    return std::min(job_->header.slots_used.load(), wire::kMaxProcesses);
+  }
+
+ private:
+  bool copy(int fd, std::size_t at, std::size_t size) {
+    char* to = reinterpret_cast<char*>(job_) + at;
+    return pread(fd, to, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
+  }
+
+  wire::Job* job_ = nullptr;
+};
+
+struct Folder {
+  std::string path;
+  std::uint32_t owner;
+};
+
+std::vector<Folder> state_folders() {
+  char own[wire::kPathSize];
+  wire::state_folder(own);
+  std::vector<Folder> folders{{own, geteuid()}};
+  if (geteuid() != 0 || std::getenv("VRAM_STATE_DIR") != nullptr) return folders;
+  DIR* entries = opendir(kShared);
+  if (entries == nullptr) return folders;
+  while (const dirent* entry = readdir(entries)) {
+    unsigned uid = 0;
+    int end = 0;
+    const std::string name = entry->d_name;
+    if (std::sscanf(name.c_str(), "vram-%u%n", &uid, &end) != 1 || name[end] != '\0') continue;
+    if (uid != geteuid()) folders.push_back({std::string(kShared) + "/" + name, uid});
+  }
+  closedir(entries);
+  return folders;
+}
+
+template <std::size_t N>
+std::string text_of(const char (&field)[N]) {
+  std::string text(field, strnlen(field, N));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+std::string state_name(std::optional<char> state) {
+  if (!state) return "?";
+  switch (*state) {
+    case 'T':
+    case 't':
+      return "stopped";
+    case 'Z':
+    case 'X':
+      return "zombie";
+    default:
+      return "running";
+  }
+}
+
+bool alive(std::uint64_t identity, std::uint64_t pid_namespace) {
+  return identity != 0 && base::is_alive(identity, pid_namespace);
+}
+
+JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t slot) {
+  JobProcess process;
+  const wire::Cell& cell = job.cell[device][slot];
+  process.used = ledger::share_bytes(job, device, slot);
+  process.peak = std::max(cell.peak.load(), process.used);
+  process.denials = cell.denials.load();
+  process.command = text_of(job.process[slot].command);
+  process.state = "?";
+  if (job.process[slot].pid_namespace.load() != base::own_pid_namespace()) return process;
+  process.pid = base::pid_of(job.identity[slot].load());
+  const probe::Process seen = probe::read_process(*process.pid);
+  process.uid = seen.uid;
+  if (seen.command) process.command = *seen.command;
+  process.state = state_name(seen.state);
+  return process;
+}
+
+JobDevice read_job_device(Snapshot& snapshot, std::uint32_t at) {
+  wire::Job& job = snapshot.job();
+  const wire::DeviceAccount& account = job.device[at];
+  JobDevice device;
+  device.card.index = account.index;
+  device.card.uuid = format_uuid(account.uuid);
+  device.card.name = text_of(account.name);
+  device.card.pci = text_of(account.pci);
+  device.card.total = account.capacity;
+  device.used = ledger::total_bytes(job, at);
+  device.peak = std::max(account.peak.load(), device.used);
+  device.limit = account.limit.load();
+  device.denials = account.denials.load();
+  for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
+    if (!ledger::occupied(job.identity[slot].load())) continue;
+    JobProcess process = read_job_process(job, at, slot);
+    if (process.peak != 0 || process.denials != 0) device.processes.push_back(std::move(process));
+  }
+  return device;
+}
+
+JobInfo read_job(Snapshot& snapshot) {
+  wire::Job& job = snapshot.job();
+  // On the copy: what the dead held is not shown.
+  ledger::reap(job, ledger::real_world());
+  const wire::JobHeader& header = job.header;
+  JobInfo info;
+  info.id = text_of(header.id);
+  info.name = text_of(header.name);
+  info.command = text_of(header.command);
+  info.created_unix_ns = header.created_unix_ns;
+  if (header.runner_pid_namespace == base::own_pid_namespace() &&
+      alive(header.runner_identity, header.runner_pid_namespace)) {
+    info.main_pid = base::pid_of(header.runner_identity);
+  }
+  for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
+    const std::uint64_t identity = job.identity[slot].load();
+    if (ledger::occupied(identity) &&
+        job.process[slot].pid_namespace.load() == base::own_pid_namespace()) {
+      info.pids.push_back(base::pid_of(identity));
+    }
+  }
+  for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
+    if (job.device[d].key.load() == 0) continue;
+    info.devices.push_back(read_job_device(snapshot, d));
+    if (info.devices.back().card.name == kSimulatedCard) info.simulated = true;
+  }
+  return info;
+}
+
+bool any_alive(const wire::Job& job, std::uint32_t slots) {
+  if (alive(job.header.runner_identity, job.header.runner_pid_namespace)) return true;
+  for (std::uint32_t slot = 0; slot < slots; ++slot) {
+    const std::uint64_t identity = job.identity[slot].load();
+    if (ledger::occupied(identity) && alive(identity, job.process[slot].pid_namespace.load())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void read_file(const std::string& path, std::uint32_t owner, JobList* list) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) {
+    // Gone since the folder was read: the job ended.
+    if (errno != ENOENT) list->unreadable.push_back(path + ": " + std::strerror(errno));
+    return;
+  }
+  struct stat st {};
+  std::string problem;
+  Snapshot snapshot;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_uid != owner && st.st_uid != 0)) {
+    problem = describe(wire::FileError::kNotTrusted);
+  } else {
+    problem = snapshot.read(fd);
+  }
+  close(fd);
+  if (!problem.empty()) {
+    list->unreadable.push_back(path + ": " + problem);
+  } else if (any_alive(snapshot.job(), snapshot.slots_used())) {
+    JobInfo info = read_job(snapshot);
+    info.path = path;
+    info.uid = st.st_uid;
+    list->jobs.push_back(std::move(info));
+  }
+}
+
+void read_folder(const Folder& folder, JobList* list) {
+  DIR* entries = opendir(folder.path.c_str());
+  if (entries == nullptr) return;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string name = entry->d_name;
+    if (name.size() < 5 || name.substr(name.size() - 4) != ".job") continue;
+    read_file(folder.path + "/" + name, folder.owner, list);
+  }
+  closedir(entries);
+}
+
+}  // namespace
+
+std::string format_uuid(const std::uint8_t* bytes) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
+    text += hex.data();
+  }
+  return text;
+}
+
+JobList list_jobs() {
+  JobList list;
+  for (const Folder& folder : state_folders()) read_folder(folder, &list);
+  std::sort(list.jobs.begin(), list.jobs.end(), [](const JobInfo& a, const JobInfo& b) {
+    return a.created_unix_ns < b.created_unix_ns;
+  });
+  return list;
+}
+
+Result<JobInfo> find_job(const JobList& list, const std::string& text) {
+  std::vector<const JobInfo*> found;
+  const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  for (const JobInfo& job : list.jobs) {
+    const auto is_it = [&](std::int32_t pid) { return std::to_string(pid) == text; };
+    const bool by_pid = number && ((job.main_pid && is_it(*job.main_pid)) ||
+                                   std::any_of(job.pids.begin(), job.pids.end(), is_it));
+    if (job.id == text) return job;
+    if (by_pid || (!job.name.empty() && job.name == text)) found.push_back(&job);
+  }
+  if (found.size() == 1) return *found.front();
+  if (found.empty()) {
+    return Failure{"there is no job '" + text + "'; 'vram ps' shows those that run"};
+  }
+  std::string ids;
+  for (const JobInfo* job : found) ids += (ids.empty() ? "" : ", ") + job->id;
+  return Failure{"'" + text + "' is the name of several jobs (" + ids + "); use an id"};
+}
+
+}  // namespace vram::cli

@@ -1,0 +1,59 @@
+#pragma once
+
+// The jobs of this host, as their files tell. Reading asks nothing of the jobs and changes nothing.
+//
+// A file is copied with read(2), never mapped: its owner may cut it short at any time, which would
+// kill whoever has it mapped, an administrator's `vram ps` for example.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/failure.h"
+#include "probe/nvml.h"
+
+namespace vram::cli {
+
+struct JobProcess {
+  std::optional<std::int32_t> pid;  // absent: it is in another pid namespace
+  std::optional<std::uint32_t> uid;
+  std::string command;
+  std::string state;                              // "running", "stopped", "zombie", "?"
+  std::uint64_t used = 0, peak = 0, denials = 0;  // bytes, bytes, requests; on one card
+};
+
+struct JobDevice {
+  probe::Card card;  // of it: index (-1: not known), UUID, name, pci; the capacity as its total
+  std::uint64_t used = 0, peak = 0;  // bytes, of all processes
+  std::uint64_t limit = 0;           // bytes; wire::kUnlimited: none
+  std::uint64_t denials = 0;
+  std::vector<JobProcess> processes;
+};
+
+struct JobInfo {
+  std::string path, id, name, command;
+  std::uint32_t uid = 0;
+  std::uint64_t created_unix_ns = 0;
+  std::optional<std::int32_t> main_pid;  // absent: ended, or in another pid namespace
+  std::vector<std::int32_t> pids;        // of every attached process that lives
+  std::vector<JobDevice> devices;
+  bool simulated = false;
+};
+
+struct JobList {
+  std::vector<JobInfo> jobs;            // oldest first; living ones
+  std::vector<std::string> unreadable;  // "PATH: why"
+};
+
+// The caller's jobs; root sees everybody's, unless VRAM_STATE_DIR names one folder.
+JobList list_jobs();
+
+// The job of this id or name, or in which this pid is.
+Result<JobInfo> find_job(const JobList& list, const std::string& text);
+
+std::string format_uuid(const std::uint8_t* bytes);  // 16 of them
+
+}  // namespace vram::cli

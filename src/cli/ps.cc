@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/host.h"
+#include "cli/job_list.h"
+#include "cli/json.h"
+#include "cli/limit_text.h"
+#include "cli/settings.h"
+#include "cli/table.h"
+#include "probe/process.h"
+
+namespace vram::cli {
+namespace {
+
+// A process that holds memory of a card and is in no job.
+struct Ungoverned {
+  probe::Card card;
+  std::optional<std::uint64_t> used;
+  probe::Process process;
+};
+
+bool is_governed(const JobList& list, const probe::Card& card, std::int32_t pid) {
+  for (const JobInfo& job : list.jobs) {
+    for (const JobDevice& device : job.devices) {
+      if (device.card.uuid != card.uuid) continue;
+      for (const JobProcess& process : device.processes) {
+        if (process.pid == pid) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Absent: there is no driver to ask.
+std::optional<std::vector<Ungoverned>> find_ungoverned(const JobList& list,
+                                                       const std::optional<std::string>& sim) {
+  const auto host = read_host(sim, find_install_layout(executable_folder()));
+  if (!host) return std::nullopt;
+  std::vector<Ungoverned> found;
+  for (const probe::Card& card : host->cards) {
+    const auto processes = host->nvml->processes(card.index);
+    if (!processes) continue;
+    for (const probe::CardProcess& process : *processes) {
+      if (is_governed(list, card, process.pid)) continue;
+      found.push_back({card, process.used, probe::read_process(process.pid)});
+    }
+  }
+  return found;
+}
+
+std::string user_text(std::optional<std::uint32_t> uid) {
+  return uid ? probe::user_name(*uid) : "?";
+}
+
+std::string percent_text(std::uint64_t used, std::uint64_t limit) {
+  if (limit == wire::kUnlimited || limit == 0) return "-";
+  const double share = 100.0 * static_cast<double>(used) / static_cast<double>(limit);
+  char text[16];
+  std::snprintf(text, sizeof text, "%.0f%%", share);
+  return text;
+}
+
+std::string card_text(const JobInfo& job, const JobDevice& device) {
+  const std::string number =
+      device.card.index >= 0 ? std::to_string(device.card.index) : std::string("?");
+  return (job.simulated ? "sim" : "") + number;
+}
+
+std::string limit_text(std::uint64_t limit) {
+  return limit == wire::kUnlimited ? "-" : format_bytes(limit);
+}
+
+std::string job_text(const JobInfo& job) {
+  return job.name.empty() ? job.id : job.id + " (" + job.name + ")";
+}
+
+void add_device(const JobInfo& job, const JobDevice& device, Table* table) {
+  if (device.processes.size() > 1) {
+    table->add({job_text(job), "all " + std::to_string(device.processes.size()),
+                probe::user_name(job.uid), card_text(job, device), format_bytes(device.used),
+                limit_text(device.limit), percent_text(device.used, device.limit),
+                format_bytes(device.peak), std::to_string(device.denials), "", job.command});
+  }
+  for (const JobProcess& process : device.processes) {
+    table->add({job_text(job), process.pid ? std::to_string(*process.pid) : "?",
+                user_text(process.uid), card_text(job, device), format_bytes(process.used),
+                limit_text(device.limit), percent_text(process.used, device.limit),
+                format_bytes(process.peak), std::to_string(process.denials), process.state,
+                process.command});
+  }
+}
+
+// A job none of whose processes took memory.
+void add_waiting_job(const JobInfo& job, Table* table) {
+  std::string cards, limits;
+  for (const JobDevice& device : job.devices) {
+    cards += (cards.empty() ? "" : ",") + card_text(job, device);
+    const std::string limit = limit_text(device.limit);
+    if (limits != limit) limits += (limits.empty() ? "" : ",") + limit;
+  }
+  const std::string pid = job.main_pid       ? std::to_string(*job.main_pid)
+                          : job.pids.empty() ? "?"
+                                             : std::to_string(job.pids.front());
+  table->add({job_text(job), pid, probe::user_name(job.uid), cards.empty() ? "-" : cards, "0B",
+              limits.empty() ? "-" : limits, "0%", "0B", "0", "no memory", job.command});
+}
+
+std::string as_text(const JobList& list, const std::optional<std::vector<Ungoverned>>& ungoverned) {
+  if (list.jobs.empty() && (!ungoverned || ungoverned->empty())) {
+    return "no program holds GPU memory\n";
+  }
+  Table table({{"JOB"},
+               {"PID", true},
+               {"USER"},
+               {"GPU", true},
+               {"USED", true},
+               {"CAP", true},
+               {"%CAP", true},
+               {"PEAK", true},
+               {"DENIED", true},
+               {"STATE"},
+               {"COMMAND"}});
+  for (const JobInfo& job : list.jobs) {
+    const bool waiting =
+        std::all_of(job.devices.begin(), job.devices.end(),
+                    [](const JobDevice& device) { return device.processes.empty(); });
+    if (waiting) add_waiting_job(job, &table);
+    for (const JobDevice& device : job.devices) add_device(job, device, &table);
+  }
+  for (const Ungoverned& entry : ungoverned.value_or(std::vector<Ungoverned>{})) {
+    table.add({"-", std::to_string(entry.process.pid), user_text(entry.process.uid),
+               std::to_string(entry.card.index), entry.used ? format_bytes(*entry.used) : "?", "-",
+               "-", "?", "-", "ungoverned", entry.process.command.value_or("?")});
+  }
+  return table.text(terminal_width());
+}
+
+Json process_json(const JobProcess& process) {
+  return {{"pid", optional_json(process.pid)},
+          {"uid", optional_json(process.uid)},
+          {"used", process.used},
+          {"peak", process.peak},
+          {"denials", process.denials},
+          {"state", process.state},
+          {"command", process.command}};
+}
+
+Json device_json(const JobDevice& device) {
+  Json processes = Json::array();
+  for (const JobProcess& process : device.processes) processes.push_back(process_json(process));
+  return {{"index", device.card.index >= 0 ? Json(device.card.index) : Json(nullptr)},
+          {"uuid", device.card.uuid},
+          {"name", device.card.name},
+          {"total", device.card.total != 0 ? Json(device.card.total) : Json(nullptr)},
+          {"used", device.used},
+          {"limit", limit_json(device.limit)},
+          {"peak", device.peak},
+          {"denials", device.denials},
+          {"processes", processes}};
+}
+
+std::string as_json(const JobList& list, const std::optional<std::vector<Ungoverned>>& ungoverned) {
+  Json jobs = Json::array();
+  for (const JobInfo& job : list.jobs) {
+    Json devices = Json::array();
+    for (const JobDevice& device : job.devices) devices.push_back(device_json(device));
+    jobs.push_back({{"id", job.id},
+                    {"name", job.name.empty() ? Json(nullptr) : Json(job.name)},
+                    {"uid", job.uid},
+                    {"pid", optional_json(job.main_pid)},
+                    {"command", job.command},
+                    {"created_unix_ns", job.created_unix_ns},
+                    {"simulated", job.simulated},
+                    {"devices", devices}});
+  }
+  Json others = nullptr;
+  if (ungoverned) {
+    others = Json::array();
+    for (const Ungoverned& entry : *ungoverned) {
+      others.push_back({{"pid", entry.process.pid},
+                        {"uid", optional_json(entry.process.uid)},
+                        {"index", entry.card.index},
+                        {"uuid", entry.card.uuid},
+                        {"used", optional_json(entry.used)},
+                        {"command", optional_json(entry.process.command)}});
+    }
+  }
+  return dump({{"schema", kJsonSchema},
+               {"jobs", jobs},
+               {"ungoverned", others},
+               {"unreadable", list.unreadable}});
+}
+
+}  // namespace
+
+Result<Done> show_jobs(const PsOptions& options) {
+  const std::optional<std::string> sim = options.sim ? options.sim : real_environment()("VRAM_SIM");
+  if (options.sim) {
+    if (const Result<Done> fine = check_simulation(*options.sim, "--sim"); !fine) return fine;
+  }
+  const JobList list = list_jobs();
+  const auto ungoverned = find_ungoverned(list, sim);
+  if (options.json) {
+    std::fputs(as_json(list, ungoverned).c_str(), stdout);
+    return Done{};
+  }
+  std::fputs(as_text(list, ungoverned).c_str(), stdout);
+  for (const std::string& problem : list.unreadable) {
+    std::fprintf(stderr, "vram: not shown: %s\n", problem.c_str());
+  }
+  return Done{};
+}
+
+}  // namespace vram::cli

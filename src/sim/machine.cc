@@ -69,15 +69,12 @@ bool same_cards(const MachineLayout& layout, const MachineSpec& spec) {
 }
 
 // A descriptor of the file, locked exclusively; -1 when it cannot be had or belongs to another.
-int open_locked(const std::string& path) {
-  const int low = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (low < 0) return -1;
-  int fd = ::fcntl(low, F_DUPFD_CLOEXEC, kDescriptorFloor);
-  if (fd < 0) {
-    fd = low;  // a low limit of descriptors
-  } else {
-    ::close(low);
-  }
+// `*low` is another one, to be closed by close_low(), or the same.
+int open_locked(const std::string& path, int* low) {
+  *low = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (*low < 0) return -1;
+  int fd = ::fcntl(*low, F_DUPFD_CLOEXEC, kDescriptorFloor);
+  if (fd < 0) fd = *low;  // a low limit of descriptors
   struct stat status = {};
   if (::fstat(fd, &status) != 0 || status.st_uid != ::geteuid() || !S_ISREG(status.st_mode)) {
     ::close(fd);
@@ -96,7 +93,8 @@ int open_locked(const std::string& path) {
 
 OpenStatus Machine::open(const MachineSpec& spec, Machine** out) {
   const std::string path = "/dev/shm/vram-sim-" + std::to_string(::geteuid()) + "-" + spec.name;
-  const int fd = open_locked(path);
+  int low = -1;
+  const int fd = open_locked(path, &low);
   if (fd < 0) return OpenStatus::kUnavailable;
   // From here on the descriptor stays open: closing it would drop a lock that another Machine of
   // this process may hold on the same file.
@@ -113,8 +111,24 @@ OpenStatus Machine::open(const MachineSpec& spec, Machine** out) {
   machine->name_ = spec.name;
   machine->layout_ = layout;
   machine->fd_ = fd;
+  if (low != fd) machine->close_low(low);
   *out = machine;
   return OpenStatus::kOk;
+}
+
+// Closing any descriptor of the file drops all locks that this process has on it: those of the
+// driver, when the management library is loaded beside it. They are taken again before anybody can
+// look.
+void Machine::close_low(int descriptor) {
+  Guard guard(*this);
+  ::close(descriptor);
+  const uint64_t start_time = own_start_time();
+  for (uint32_t row = 0; row < layout_->row_limit; ++row) {
+    const ProcessRow& own = layout_->rows[row];
+    if (own.in_use == 0 || own.pid != ::getpid() || own.start_time != start_time) continue;
+    struct flock lock = row_lock(F_WRLCK, row);
+    (void)::fcntl(fd_, F_SETLK, &lock);
+  }
 }
 
 int Machine::card_count() const { return static_cast<int>(layout_->card_count); }

@@ -82,6 +82,7 @@ class Machine {
   Machine() = default;
   class Guard;
 
+  void close_low(int descriptor);
   [[nodiscard]] bool attach_free_row();
   void recompute();
   void sweep_dead();

@@ -3,10 +3,10 @@
 // A map from 64-bit keys to 64-bit values for code that may neither lock nor allocate: it lives in
 // somebody else's program, in any thread.
 //
-// Model. A few levels, each a power of two of buckets of eight entries; a key has one bucket a level.
-// An entry is free (key 0) or taken; a lookup looks at one bucket a level, so nothing is ever moved
-// and a removed entry leaves no mark. A bucket that is full sends the key on to the next level, four
-// times as large, which is mapped when it is first needed (the only system call here).
+// Model. A few levels, each a power of two of buckets of eight entries; a key has one bucket a
+// level. An entry is free (key 0) or taken; a lookup looks at one bucket a level, so nothing is
+// ever moved and a removed entry leaves no mark. A bucket that is full sends the key on to the next
+// level, four times as large, which is mapped when it is first needed (the only system call here).
 //
 // Keys are never 0 and a key is present at most once. insert() relies on the caller for that
 // (addresses and handles of live objects are unique by nature); find_or_insert() does not, and its
@@ -112,7 +112,8 @@ class LevelTable {
   }
 
   static std::size_t index_of(unsigned level, std::uint64_t key) {
-    // Fibonacci hashing: addresses differ in their middle bits, the product's high bits take all in.
+    // Fibonacci hashing: addresses differ in their middle bits, the product's high bits take all
+    // in.
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> (64 - kFirstBits - 2 * level));
   }
 

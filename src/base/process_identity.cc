@@ -82,7 +82,7 @@ std::uint64_t identity_of(std::int32_t pid) {
 }
 
 std::uint64_t own_pid_namespace() {
-  struct stat st{};
+  struct stat st {};
   return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 

@@ -1,8 +1,8 @@
 // Answers a program's dlopen of the driver: by bare name, without the number, by absolute path.
 //
 // The program is given the real library, whose exports lead to our handlers (redirect.h). So
-// functions that are not governed are the driver's own, one that this driver lacks is missing, and a
-// function newer than this source is there.
+// functions that are not governed are the driver's own, one that this driver lacks is missing, and
+// a function newer than this source is there.
 
 #include "driver/dlopen.h"
 
@@ -46,7 +46,7 @@ Decision open_driver(int flags) {
   if ((flags & RTLD_NOLOAD) != 0 && !loaded()) return {nullptr, 1};
   // Without a driver the program gets the C library's own error for a file that is not there.
   if (!load()) return {open_next("/usr/lib/x86_64-linux-gnu/libcuda.so.1", flags), 1};
-  return {open_next(redirected() ? path() : library.soname, flags & ~RTLD_DEEPBIND), 1};
+  return {open_real_again(flags & ~RTLD_DEEPBIND), 1};
 }
 
 Decision open_nvml(const char* name, int flags) {

@@ -1,8 +1,8 @@
 #include "driver/library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ constexpr std::size_t kMaxRows = 192;
 
 struct State {
   std::atomic<int> outcome{0};  // 0 not tried, 1 loaded, 2 failed
-  void* real = nullptr;     // dlopen's handle of the real library
-  void* visible = nullptr;  // what a program is given: the real one once it is redirected
+  void* real = nullptr;         // dlopen's handle of the real library
+  void* visible = nullptr;      // what a program is given: the real one once it is redirected
   char path[PATH_MAX] = "";
   char failure[PATH_MAX + 128] = "";
   Redirect redirects[kMaxRows] = {};
@@ -40,8 +40,8 @@ thread_local bool loading = false;
 
 bool is_this_file(const char* candidate) {
   Dl_info self{};
-  struct stat a{};
-  struct stat b{};
+  struct stat a {};
+  struct stat b {};
   if (dladdr(reinterpret_cast<void*>(&is_this_file), &self) == 0) return false;
   if (stat(self.dli_fname, &a) != 0 || stat(candidate, &b) != 0) return false;
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -77,9 +77,10 @@ bool open_real() {
   const char* chosen = library.configured();
   if (chosen != nullptr) return open_at(chosen);
   return open_in_list(getenv("LD_LIBRARY_PATH")) ||
-         open_in_list("/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu:/usr/lib64:/lib64:/usr/lib:"
-                      "/usr/local/nvidia/lib64:/usr/local/nvidia/lib:/usr/lib/wsl/lib:"
-                      "/run/opengl-driver/lib");
+         open_in_list(
+             "/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu:/usr/lib64:/lib64:/usr/lib:"
+             "/usr/local/nvidia/lib64:/usr/local/nvidia/lib:/usr/lib/wsl/lib:"
+             "/run/opengl-driver/lib");
 }
 
 void note_functions() {
@@ -100,8 +101,7 @@ void load_once() {
     note_functions();
     // When the table cannot be changed, whoever asks for the library is given the stand-in instead
     // of the real one (see redirected()), which covers every road but an absolute path past dlopen.
-    const bool redirected =
-        redirect_exports(state.real, state.redirects, state.redirect_count);
+    const bool redirected = redirect_exports(state.real, state.redirects, state.redirect_count);
     state.visible = redirected ? state.real : dlopen(library.soname, RTLD_NOW | RTLD_NOLOAD);
     outcome = 1;
   } else if (state.failure[0] == '\0') {
@@ -124,7 +124,14 @@ bool load() {
 bool loaded() { return state.outcome.load(std::memory_order_acquire) == 1; }
 bool redirected() { return state.visible == state.real; }
 bool opening() { return loading; }
-const char* path() { return state.path; }
+void* open_real_again(int flags) {
+  const bool outer = loading;
+  loading = true;
+  void* handle = dlopen(redirected() ? state.path : library.soname, flags);
+  loading = outer;
+  return handle;
+}
+
 const char* failure() { return state.failure; }
 
 bool stands_for(const char* file_name) {

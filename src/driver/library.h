@@ -16,17 +16,17 @@ namespace vram::driver {
 
 struct Row {
   const char* name;
-  void** real;   // where the real function's address is kept
-  void* ours;    // the handler; null: only called, not governed
+  void** real;  // where the real function's address is kept
+  void* ours;   // the handler; null: only called, not governed
 };
 
 struct Library {
-  const char* soname;            // "libcuda.so.1"
-  const char* stem;              // "libcuda.so": what its other names begin with
-  const char* (*configured)();   // an absolute path somebody chose, or null
+  const char* soname;           // "libcuda.so.1"
+  const char* stem;             // "libcuda.so": what its other names begin with
+  const char* (*configured)();  // an absolute path somebody chose, or null
   const Row* rows;
   std::size_t row_count;
-  void* missing;                 // what a stub leads to when the real library has no such function
+  void* missing;  // what a stub leads to when the real library has no such function
 };
 
 // The one of this stand-in.
@@ -35,12 +35,15 @@ extern const Library library;
 // Finds and loads the real library. False: there is none; see failure().
 [[nodiscard]] bool load();
 bool loaded();
-bool opening();  // this thread is inside load()
+bool opening();  // this thread is inside load() or open_real_again()
 
-// After load(): the path it was loaded from, and whether its exports lead to ours. When they do not
+// After load(): whether its exports lead to ours. When they do not
 // (its pages could not be changed), programs are given the stand-in instead of the real library.
-const char* path();
 bool redirected();
+
+// After load(): one more handle of it, as a program gets it from dlopen with these flags. The call
+// to dlopen it makes is not taken for a program's (see opening()).
+void* open_real_again(int flags);
 const char* failure();
 
 // Is this a name (bare or with a path) of the library we stand in for?

@@ -98,8 +98,7 @@ bool redirect_exports(void* handle, const Redirect* rows, std::size_t count) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto start = reinterpret_cast<std::uintptr_t>(table.symbols);
   const std::uintptr_t from = start & ~(page - 1);
-  const std::uintptr_t to =
-      (start + table.count * sizeof(ElfW(Sym)) + page - 1) & ~(page - 1);
+  const std::uintptr_t to = (start + table.count * sizeof(ElfW(Sym)) + page - 1) & ~(page - 1);
   const int protection = protection_at(start, map);
   if (protection < 0) return false;
   void* const at = reinterpret_cast<void*>(from);

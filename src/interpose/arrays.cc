@@ -1,6 +1,6 @@
 // Arrays. How much an array takes depends on its layout, which only the driver knows; it tells for
-// an array whose memory comes later ("deferred mapping"). So a twin of that kind is made, asked, and
-// destroyed, before the array itself.
+// an array whose memory comes later ("deferred mapping"). So a twin of that kind is made, asked,
+// and destroyed, before the array itself.
 
 #include "interpose/block.h"
 #include "interpose/export.h"

@@ -28,8 +28,8 @@ struct Block {
 inline constexpr std::uint64_t kGranulesMask = (std::uint64_t{1} << 39) - 1;
 
 inline std::uint64_t pack(const Block& b) {
-  return b.bytes / wire::kGranule | std::uint64_t{b.device} << 39 |
-         std::uint64_t{b.context} << 45 | static_cast<std::uint64_t>(b.kind) << 57;
+  return b.bytes / wire::kGranule | std::uint64_t{b.device} << 39 | std::uint64_t{b.context} << 45 |
+         static_cast<std::uint64_t>(b.kind) << 57;
 }
 
 inline Block unpack_block(std::uint64_t value) {

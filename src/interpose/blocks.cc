@@ -1,14 +1,14 @@
 // cuMemAlloc and its relatives.
 //
-// A driver carves requests of up to 1 MiB from slabs of 2 MiB and takes whole 2 MiB pieces above that
-// (docs/design/driver-behaviour.md). A small request therefore may or may not take a slab, and only
-// the address it gets tells which. So a whole slab is reserved before the call, and given up again when the
-// address lies in a slab that is already charged.
+// A driver carves requests of up to 1 MiB from slabs of 2 MiB and takes whole 2 MiB pieces above
+// that (docs/design/driver-behaviour.md). A small request therefore may or may not take a slab, and
+// only the address it gets tells which. So a whole slab is reserved before the call, and given up
+// again when the address lies in a slab that is already charged.
 //
 // At the cap no slab can be reserved, but the request may still fit in one that is there. For that
-// case the process holds one slab in reserve (its "slab credit") from its first small request on: the
-// request is tried under it, and undone if it took a new slab after all. So the cap holds at every
-// moment, for 2 MiB a process and card.
+// case the process holds one slab in reserve (its "slab credit") from its first small request on:
+// the request is tried under it, and undone if it took a new slab after all. So the cap holds at
+// every moment, for 2 MiB a process and card.
 
 #include "interpose/block.h"
 #include "interpose/export.h"
@@ -70,8 +70,7 @@ CUresult keep_or_free(const Here& here, CUdeviceptr address, std::uint64_t bytes
 }
 
 template <typename Call>
-CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out,
-                    Call call) {
+CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out, Call call) {
   const Account& account = here.device->account;
   if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
@@ -222,8 +221,7 @@ using vram::driver::real;
 
 VRAM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   VRAM_ENTER(cuMemAlloc_v2, dptr, bytesize);
-  return take(bytesize, dptr,
-              [&](CUdeviceptr* out) { return real.cuMemAlloc_v2(out, bytesize); });
+  return take(bytesize, dptr, [&](CUdeviceptr* out) { return real.cuMemAlloc_v2(out, bytesize); });
 }
 
 VRAM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pitch, size_t width,

@@ -170,12 +170,12 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset_v2(ordinal); });
 }
 
-#define VRAM_MAKE_CONTEXT(symbol, out, ordinal, ...)                             \
-  VRAM_ENTER(symbol, __VA_ARGS__);                                               \
-  Device* device = device_at(ordinal);                                           \
-  if (device == nullptr || out == nullptr) return real.symbol(__VA_ARGS__);      \
-  return make_context(                                                           \
-      *device, [&] { return real.symbol(__VA_ARGS__); },                         \
+#define VRAM_MAKE_CONTEXT(symbol, out, ordinal, ...)                        \
+  VRAM_ENTER(symbol, __VA_ARGS__);                                          \
+  Device* device = device_at(ordinal);                                      \
+  if (device == nullptr || out == nullptr) return real.symbol(__VA_ARGS__); \
+  return make_context(                                                      \
+      *device, [&] { return real.symbol(__VA_ARGS__); },                    \
       [&] { return real.cuCtxDestroy_v2(*out); })
 
 VRAM_EXPORT CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice ordinal) {

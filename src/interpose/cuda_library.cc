@@ -3,6 +3,7 @@
 #include "driver/library.h"
 #include "driver/real.h"
 #include "interpose/job.h"
+#include "interpose/process.h"
 
 namespace vram::driver {
 
@@ -17,6 +18,12 @@ const Row kRows[] = {
 #include "driver/hooks.def"
 };
 
+// The library's one constructor.
+[[gnu::constructor]] void at_load() {
+  interpose::wipe_on_fork();
+  interpose::find_job();
+}
+
 const char* configured() {
   const wire::Job* job = interpose::job();
   return job == nullptr || job->header.driver_path[0] == '\0' ? nullptr : job->header.driver_path;
@@ -27,9 +34,11 @@ CUresult missing() { return loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NO_
 
 }  // namespace
 
-const Library library = {
-    "libcuda.so.1", "libcuda.so",
-    configured,     kRows,
-    sizeof kRows / sizeof kRows[0], reinterpret_cast<void*>(&missing)};
+const Library library = {"libcuda.so.1",
+                         "libcuda.so",
+                         configured,
+                         kRows,
+                         sizeof kRows / sizeof kRows[0],
+                         reinterpret_cast<void*>(&missing)};
 
 }  // namespace vram::driver

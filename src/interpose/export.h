@@ -8,14 +8,14 @@
 #define VRAM_EXPORT extern "C" __attribute__((visibility("default")))
 
 // The driver is loaded and has this function; else the answer a missing driver gives.
-#define VRAM_LOADED(symbol)                                                  \
-  if (!vram::driver::load()) return CUDA_ERROR_NO_DEVICE;                    \
+#define VRAM_LOADED(symbol)                               \
+  if (!vram::driver::load()) return CUDA_ERROR_NO_DEVICE; \
   if (vram::driver::real.symbol == nullptr) return CUDA_ERROR_NOT_SUPPORTED
 
 // The same; a call made by the driver while it serves a call of ours goes straight through, and a
 // process that should be governed but is not is refused.
-#define VRAM_ENTER(symbol, ...)                                              \
-  VRAM_LOADED(symbol);                                                       \
-  vram::interpose::Guard guard;                                              \
-  if (guard.nested()) return vram::driver::real.symbol(__VA_ARGS__);         \
+#define VRAM_ENTER(symbol, ...)                                      \
+  VRAM_LOADED(symbol);                                               \
+  vram::interpose::Guard guard;                                      \
+  if (guard.nested()) return vram::driver::real.symbol(__VA_ARGS__); \
   if (vram::interpose::refused()) return CUDA_ERROR_OPERATING_SYSTEM

@@ -1,8 +1,8 @@
 // Memory nodes of graphs. A graph takes its memory at its first launch, from a reserve that the
 // device keeps for graphs and that only grows until it is trimmed. So a graph with memory nodes is
-// noted when it is instantiated, and its launch is covered by the most it can add; what the reserve really grew by
-// is read afterwards (10 ns). A graph without memory nodes, which is nearly every graph, costs one
-// look at a counter.
+// noted when it is instantiated, and its launch is covered by the most it can add; what the reserve
+// really grew by is read afterwards (10 ns). A graph without memory nodes, which is nearly every
+// graph, costs one look at a counter.
 
 #include <sys/mman.h>
 
@@ -18,8 +18,8 @@ using ledger::Account;
 constexpr std::uint64_t kPiece = 32 * kMiB;
 constexpr unsigned kMaxDepth = 16;  // child graphs inside child graphs
 
-// An exec in its table value: bytes of its memory nodes in pieces of 32 MiB (32 bits), device (6), and
-// whether it was launched: from then on its memory is part of the reserve.
+// An exec in its table value: bytes of its memory nodes in pieces of 32 MiB (32 bits), device (6),
+// and whether it was launched: from then on its memory is part of the reserve.
 constexpr std::uint64_t kLaunched = std::uint64_t{1} << 63;
 std::uint64_t bytes_of(std::uint64_t value) { return (value & 0xffffffff) * kPiece; }
 std::uint32_t device_of(std::uint64_t value) {
@@ -187,11 +187,11 @@ VRAM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   return result;
 }
 
-#define VRAM_LAUNCH(symbol, exec, stream)                              \
-  VRAM_LOADED(symbol);                                                 \
-  if (no_graph_has_memory()) return real.symbol(exec, stream);         \
-  Guard guard;                                                         \
-  if (guard.nested()) return real.symbol(exec, stream);                \
+#define VRAM_LAUNCH(symbol, exec, stream)                      \
+  VRAM_LOADED(symbol);                                         \
+  if (no_graph_has_memory()) return real.symbol(exec, stream); \
+  Guard guard;                                                 \
+  if (guard.nested()) return real.symbol(exec, stream);        \
   return launch_with_memory(exec, [&] { return real.symbol(exec, stream); })
 
 VRAM_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/process.h"
 #include "wire/job_file.h"
 
 namespace vram::interpose {
@@ -16,7 +15,7 @@ wire::Job* found = nullptr;
 char failure[PATH_MAX + 128] = "";
 bool allow = false;
 
-void find_job() {
+void open_named_job() {
   const char* policy = getenv("VRAM_ON_FAILURE");
   allow = policy != nullptr && strcmp(policy, "allow") == 0;
   const char* path = getenv("VRAM_JOB");
@@ -28,16 +27,13 @@ void find_job() {
   }
 }
 
-// The library's one constructor. It opens a file when a job is named and does nothing else: most
-// programs that run under a job (a shell, a compiler) never call CUDA.
-[[gnu::constructor]] void at_load() {
+}  // namespace
+
+void find_job() {
   const int saved = errno;
-  wipe_on_fork();
-  find_job();
+  open_named_job();
   errno = saved;
 }
-
-}  // namespace
 
 wire::Job* job() { return found; }
 const char* job_failure() { return failure[0] == '\0' ? nullptr : failure; }

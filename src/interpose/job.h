@@ -7,6 +7,10 @@
 
 namespace vram::interpose {
 
+// Called once, by each stand-in's constructor. Opens a file when a job is named and does nothing
+// else: most programs that run under a job (a shell, a compiler) never call CUDA. Keeps errno.
+void find_job();
+
 // Null: none. Mapped for as long as the process lives, and shared with forked children.
 wire::Job* job();
 

@@ -42,14 +42,13 @@ void format_uuid(const std::uint8_t* uuid, char* out, std::size_t size) {
   at += snprintf(at, size, "GPU-");
   for (int i = 0; i < 16; ++i) {
     const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-    at += snprintf(at, size - static_cast<std::size_t>(at - out), dash ? "-%02x" : "%02x",
-                   uuid[i]);
+    at += snprintf(at, size - static_cast<std::size_t>(at - out), dash ? "-%02x" : "%02x", uuid[i]);
   }
 }
 
 std::uint64_t named_bytes(const Account& account) {
-  return account.part(Part::kBlocks) + account.part(Part::kVirtual) +
-         account.part(Part::kPools) + account.part(Part::kGraphs);
+  return account.part(Part::kBlocks) + account.part(Part::kVirtual) + account.part(Part::kPools) +
+         account.part(Part::kGraphs);
 }
 
 // One try. False: something was allocated or freed meanwhile, the figures do not belong together.

@@ -73,8 +73,8 @@ VRAM_EXPORT CUresult cuModuleUnload(CUmodule module) {
 
 VRAM_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
                                        CUjit_option* jit_options, void** jit_values,
-                                       unsigned jit_count, CUlibraryOption* options,
-                                       void** values, unsigned count) {
+                                       unsigned jit_count, CUlibraryOption* options, void** values,
+                                       unsigned count) {
   VRAM_ENTER(cuLibraryLoadData, library, code, jit_options, jit_values, jit_count, options, values,
              count);
   return load_measured(

@@ -1,20 +1,20 @@
 // Stream-ordered allocation: cuMemAllocAsync and the pools behind it.
 //
 // What such a call takes from the card is what its pool grows by, in whole 32 MiB, and nobody knows
-// beforehand whether it grows at all. So a pool is charged by what it reserves, read from the driver
-// after the call (27 ns), and growth is covered before the call:
+// beforehand whether it grows at all. So a pool is charged by what it reserves, read from the
+// driver after the call (27 ns), and growth is covered before the call:
 //
 //   - by the pool's *credit*, 32 MiB charged once and kept while the pool holds memory: enough for
 //     every request that can grow the pool by one piece;
 //   - by a reservation of the largest possible growth, for larger requests and for threads that
 //     find the credit lent.
 //
-// At the cap, memory that the pool keeps without need is given back first (trim, then synchronise and
-// trim). A request under the credit that grew the pool over the cap is undone. So the cap holds at
-// every moment, for 32 MiB a pool.
+// At the cap, memory that the pool keeps without need is given back first (trim, then synchronise
+// and trim). A request under the credit that grew the pool over the cap is undone. So the cap holds
+// at every moment, for 32 MiB a pool.
 //
-// Nothing here synchronises unless the alternative is to refuse. While a stream is captured nothing is
-// allocated, and nothing is asked that a capture does not survive.
+// Nothing here synchronises unless the alternative is to refuse. While a stream is captured nothing
+// is allocated, and nothing is asked that a capture does not survive.
 
 #include "interpose/pools.h"
 
@@ -46,9 +46,7 @@ struct Pool {
   Device* device;
 };
 
-std::uint64_t charged_of(std::uint64_t value) {
-  return (value >> kChargedShift) * kChargeUnit;
-}
+std::uint64_t charged_of(std::uint64_t value) { return (value >> kChargedShift) * kChargeUnit; }
 
 std::uint64_t with_charge(std::uint64_t value, std::uint64_t bytes) {
   return (value & 0xff) | bytes / kChargeUnit << kChargedShift;
@@ -369,13 +367,15 @@ VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
 }
 
 // A synchronisation is where a driver gives back what pools keep above their threshold.
-#define VRAM_AFTER(symbol, ...)                              \
-  VRAM_ENTER(symbol, ##__VA_ARGS__);                         \
-  const CUresult result = real.symbol(__VA_ARGS__);          \
-  reconcile_pools();                                         \
+#define VRAM_AFTER(symbol, ...)                     \
+  VRAM_ENTER(symbol, ##__VA_ARGS__);                \
+  const CUresult result = real.symbol(__VA_ARGS__); \
+  reconcile_pools();                                \
   return result
 
-VRAM_EXPORT CUresult cuStreamSynchronize(CUstream stream) { VRAM_AFTER(cuStreamSynchronize, stream); }
+VRAM_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
+  VRAM_AFTER(cuStreamSynchronize, stream);
+}
 VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
   VRAM_AFTER(cuStreamSynchronize_ptsz, stream);
 }

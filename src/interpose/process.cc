@@ -69,8 +69,8 @@ std::uint64_t resident_threads(CUdevice ordinal) {
 
 bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
   CUuuid uuid{};
-  const auto get = real.cuDeviceGetUuid_v2 != nullptr ? real.cuDeviceGetUuid_v2
-                                                      : real.cuDeviceGetUuid;
+  const auto get =
+      real.cuDeviceGetUuid_v2 != nullptr ? real.cuDeviceGetUuid_v2 : real.cuDeviceGetUuid;
   if (get == nullptr || get(&uuid, ordinal) != CUDA_SUCCESS) return false;
   Device& device = self.device[ordinal];
   memcpy(device.uuid, uuid.bytes, sizeof device.uuid);
@@ -114,8 +114,8 @@ Phase try_to_join(Process& self) {
   return allowed_to_fail() ? Phase::kFree : Phase::kRefused;
 }
 
-// Before cuInit, and in a child of a process that called it, the driver refuses everything; there is
-// nothing to govern and nothing to join with yet.
+// Before cuInit, and in a child of a process that called it, the driver refuses everything; there
+// is nothing to govern and nothing to join with yet.
 bool driver_ready() {
   int count = 0;
   return real.cuDeviceGetCount != nullptr && real.cuDeviceGetCount(&count) == CUDA_SUCCESS;
@@ -142,8 +142,11 @@ Phase settled_phase() {
 Process& process() { return *std::launder(reinterpret_cast<Process*>(storage.bytes)); }
 
 void wipe_on_fork() {
-  if (madvise(&storage, sizeof storage, MADV_WIPEONFORK) == 0) return;
-  pthread_atfork(nullptr, nullptr, wipe_by_hand);
+  const int saved = errno;
+  if (madvise(&storage, sizeof storage, MADV_WIPEONFORK) != 0) {
+    pthread_atfork(nullptr, nullptr, wipe_by_hand);
+  }
+  errno = saved;
 }
 
 bool joined() { return settled_phase() == Phase::kGoverned; }

@@ -52,7 +52,7 @@ struct Process {
   std::uint32_t device_count;
   std::atomic<std::uint32_t> next_context;
   std::atomic<std::uint32_t> graphs_with_memory;  // execs alive
-  std::atomic<std::uint32_t> pools_used;  // one past the highest slot of `pool` ever taken
+  std::atomic<std::uint32_t> pools_used;          // one past the highest slot of `pool` ever taken
   Device device[wire::kMaxDevices];
   PoolSlot pool[kMaxPools];
 

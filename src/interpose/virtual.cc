@@ -73,8 +73,8 @@ Device* charged_device(const CUmemAllocationProp* prop) {
 }
 
 // A mapping in its table value: bytes (48 bits), device of the handle (6), and whether giving it up
-// gave up the handle's last hold. Mappings of handles that are not charged are noted too, under handle
-// 0, so that a range of both kinds can be walked.
+// gave up the handle's last hold. Mappings of handles that are not charged are noted too, under
+// handle 0, so that a range of both kinds can be walked.
 constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
 constexpr std::uint64_t kBytesMask = (std::uint64_t{1} << 48) - 1;
 
@@ -204,8 +204,9 @@ VRAM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
   return result;
 }
 
-// Holds are given up before the call, since the driver may use a handle again at once; a driver that
-// refuses has unmapped nothing, and they are taken back. The range stays the caller's throughout.
+// Holds are given up before the call, since the driver may use a handle again at once; a driver
+// that refuses has unmapped nothing, and they are taken back. The range stays the caller's
+// throughout.
 VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   VRAM_ENTER(cuMemUnmap, address, size);
   for_mappings(address, size, drop_mapping);

@@ -39,8 +39,7 @@ std::uint64_t default_limit(const wire::Job& job, std::uint64_t capacity) {
   return capacity / 1000 * job.header.default_limit_permille / wire::kGranule * wire::kGranule;
 }
 
-std::uint32_t find_or_add_device(wire::Job& job, const std::uint8_t* uuid,
-                                 std::uint64_t capacity) {
+std::uint32_t find_or_add_device(wire::Job& job, const std::uint8_t* uuid, std::uint64_t capacity) {
   const std::uint64_t key = key_of(uuid);
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
     std::uint64_t found = 0;

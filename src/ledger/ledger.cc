@@ -250,8 +250,7 @@ std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint3
   for (;;) {
     const wire::Word128 word = read(job.device[device].total);
     const Total total = unpack(word);
-    const std::uint64_t share =
-        total.slot == slot ? total.share : share_in(job, device, slot);
+    const std::uint64_t share = total.slot == slot ? total.share : share_in(job, device, slot);
     if (read(job.device[device].total) == word) return share * wire::kGranule;
   }
 }

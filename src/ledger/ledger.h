@@ -28,8 +28,8 @@ namespace vram::ledger {
 // What the slow path needs of the outside world; tests bring their own.
 struct World {
   bool (*alive)(std::uint64_t identity, std::uint64_t pid_namespace);
-  void (*nap)();                  // give way for a moment while others settle
-  std::uint64_t (*now_ms)();      // monotonic
+  void (*nap)();              // give way for a moment while others settle
+  std::uint64_t (*now_ms)();  // monotonic
 };
 const World& real_world();
 

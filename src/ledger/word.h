@@ -12,8 +12,8 @@
 //
 // and nobody has to survive for that. Every operation has a tag of its own, so a helper that slept
 // cannot write an old share: the share's word carries the tag of the operation that wrote it.
-// Tags wrap after 2^38 operations (more than seven hours of nothing else, at ten million a second); a mistake
-// would need a share untouched for exactly that many operations.
+// Tags wrap after 2^38 operations (more than seven hours of nothing else, at ten million a second);
+// a mistake would need a share untouched for exactly that many operations.
 //
 // total:  lo = sum (39 bits) | slot (12) | share, low part (13)
 //         hi = share, high part (26) | tag (38)

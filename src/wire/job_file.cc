@@ -105,7 +105,7 @@ void state_folder(char* out) {
 
 FileError ensure_state_folder(const char* path) {
   if (mkdir(path, 0700) != 0 && errno != EEXIST) return from_errno();
-  struct stat st{};
+  struct stat st {};
   if (lstat(path, &st) != 0) return from_errno();
   return S_ISDIR(st.st_mode) && trusted(st) ? FileError::kNone : FileError::kNotTrusted;
 }
@@ -136,7 +136,7 @@ Mapping open_job(const char* path, Access access) {
   const bool write = access == Access::kWrite;
   const int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return {nullptr, from_errno()};
-  struct stat st{};
+  struct stat st {};
   Mapping mapping{nullptr, FileError::kNone};
   if (fstat(fd, &st) != 0) {
     mapping.error = from_errno();

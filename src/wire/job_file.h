@@ -3,8 +3,9 @@
 // Where job files lie, and how one is made, found and checked.
 //
 // The folder is /dev/shm/vram-UID, or $VRAM_STATE_DIR: memory, gone with the host, never on a disk.
-// It is 0700 and the files are 0600; a folder or file that belongs to anybody but the caller or root, is
-// writable by others, or is a link, is refused: what it says would be somebody else's word.
+// It is 0700 and the files are 0600; a folder or file that belongs to anybody but the caller or
+// root, is writable by others, or is a link, is refused: what it says would be somebody else's
+// word.
 //
 // Nothing here needs libstdc++ or throws; failures are values. Not for signal handlers.
 
@@ -18,12 +19,12 @@ namespace vram::wire {
 enum class FileError : std::uint8_t {
   kNone,
   kNotFound,
-  kNotTrusted,   // another owner, writable by others, or a link
-  kNotAJob,      // too short, or without the mark
-  kVersion,      // made by another version of vram
+  kNotTrusted,  // another owner, writable by others, or a link
+  kNotAJob,     // too short, or without the mark
+  kVersion,     // made by another version of vram
   kExists,
-  kNoSpace,      // the state folder's file system is full
-  kSystem,       // see errno
+  kNoSpace,  // the state folder's file system is full
+  kSystem,   // see errno
 };
 const char* describe(FileError error);
 

@@ -58,20 +58,20 @@ struct alignas(128) Cell {
 
 // The job's account on one device.
 struct alignas(64) DeviceAccount {
-  Word128 total;                        // see src/ledger/word.h; on a cache line of its own
+  Word128 total;  // see src/ledger/word.h; on a cache line of its own
   std::uint64_t padding[6];
-  std::atomic<std::uint64_t> key;       // 0 free; else made from the UUID, see ledger/devices.h
-  std::atomic<std::uint64_t> limit;     // bytes; kUnlimited: none; 0: not set yet
-  std::uint64_t reserve;                // bytes always there for the job
-  std::atomic<std::uint64_t> peak;      // highest total, bytes
-  std::atomic<std::uint64_t> denials;   // requests refused because of the limit
-  std::atomic<std::uint64_t> denied_bytes;    // size of the largest of them
-  std::atomic<std::uint64_t> context_bytes;   // what a context costs here, once somebody measured it
-  std::uint64_t capacity;               // bytes of the card as its driver reports it; 0: not known
+  std::atomic<std::uint64_t> key;           // 0 free; else made from the UUID, see ledger/devices.h
+  std::atomic<std::uint64_t> limit;         // bytes; kUnlimited: none; 0: not set yet
+  std::uint64_t reserve;                    // bytes always there for the job
+  std::atomic<std::uint64_t> peak;          // highest total, bytes
+  std::atomic<std::uint64_t> denials;       // requests refused because of the limit
+  std::atomic<std::uint64_t> denied_bytes;  // size of the largest of them
+  std::atomic<std::uint64_t> context_bytes;  // what a context costs here, once somebody measured it
+  std::uint64_t capacity;  // bytes of the card as its driver reports it; 0: not known
   std::uint8_t uuid[16];
-  std::int32_t index;                   // order of NVML; -1: not known
+  std::int32_t index;  // order of NVML; -1: not known
   char name[60];
-  char pci[16];                         // "0000:00:06.0"
+  char pci[16];  // "0000:00:06.0"
   std::uint8_t reserved[16];
 };
 
@@ -89,19 +89,19 @@ struct JobHeader {
   std::uint32_t version;
   std::uint32_t header_bytes;
   std::uint64_t file_bytes;
-  std::uint64_t runner_identity;       // the `vram run` that made the file; as in a slot
+  std::uint64_t runner_identity;  // the `vram run` that made the file; as in a slot
   std::uint64_t runner_pid_namespace;
   std::uint64_t created_unix_ns;
   std::uint32_t owner_uid;
   OnFailure on_failure;
-  std::uint64_t default_limit;         // for a device nobody named; kUnlimited: none
+  std::uint64_t default_limit;           // for a device nobody named; kUnlimited: none
   std::uint32_t default_limit_permille;  // or this share of the device's capacity; 0: none
-  std::uint32_t visible_count;         // devices the job sees, when restricted; else 0
+  std::uint32_t visible_count;           // devices the job sees, when restricted; else 0
   char id[16];
   char name[64];
-  char command[256];                   // as typed, cut
-  char driver_path[512];               // the real libcuda.so.1; empty: find it
-  char nvml_path[512];                 // the real libnvidia-ml.so.1; empty: find it
+  char command[256];                      // as typed, cut
+  char driver_path[512];                  // the real libcuda.so.1; empty: find it
+  char nvml_path[512];                    // the real libnvidia-ml.so.1; empty: find it
   std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
   std::atomic<std::uint32_t> claim_hint;  // where to look for a free slot first
   std::uint8_t reserved[512];

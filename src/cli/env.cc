@@ -96,8 +96,13 @@ Result<Printed> collect(const EnvOptions& options, Framework framework) {
         framework_notes(framework, settings->preallocation.value, settings->profile.value);
   }
   if (!settings->limit.value.empty()) {
-    printed.variables.insert(printed.variables.begin(), {"VRAM_LIMIT", *flags.limit});
-    if (settings->limit.value.every) add_limit(framework, *settings->limit.value.every, &printed);
+    if (!settings->limit.value.every) {
+      return Failure{"env: -m: frameworks know one limit for all cards; write 4GiB or 40%"};
+    }
+    add_limit(framework, *settings->limit.value.every, &printed);
+    printed.notes.push_back(
+        "this limits what the framework takes, not the whole program; 'vram run -m " +
+        *flags.limit + "' does, and needs none of it");
   }
   drop_replaced(&printed.variables);
   return printed;

@@ -21,8 +21,12 @@ int report(const Failure& failure) {
 }
 
 // Usage errors of `run` are 125, for any other status could be the program's own.
-int report_usage(const CLI::App& root, const CLI::ParseError& error) {
+int report_usage(const CLI::App& root, const CLI::ParseError& error, const std::string& first) {
   const bool runs = root.got_subcommand("run");
+  if (root.get_subcommands().empty() && !first.empty() && first[0] != '-') {
+    return report(
+        {"there is no command '" + first + "'; 'vram --help' lists them", vram::cli::kUsage});
+  }
   const CLI::App* at = &root;
   std::string name;
   while (!at->get_subcommands().empty()) {
@@ -73,7 +77,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return root->exit(success, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
-    return report_usage(*root, error);
+    return report_usage(*root, error, argc > 1 ? argv[1] : "");
   }
   options.run.command = std::move(command);
   if (!root->got_subcommand("run")) return show(*root, options);

@@ -151,7 +151,13 @@ std::vector<std::string> take_command(const CLI::App& run, std::vector<std::stri
     if (argument[1] != '-' && argument.size() > 2) {
       kept.push_back(argument.substr(0, argument.size() - 1));
     }
-    kept.push_back("--" + waiting->get_lnames().front() + "=" + (*arguments)[++i]);
+    const std::string& value = (*arguments)[++i];
+    const std::string name = "--" + waiting->get_lnames().front();
+    if (!value.empty() && value[0] == '-') {
+      kept.push_back(name + "=" + value);
+    } else {
+      kept.insert(kept.end(), {name, value});
+    }
   }
   std::vector<std::string> command(arguments->begin() + static_cast<std::ptrdiff_t>(i),
                                    arguments->end());

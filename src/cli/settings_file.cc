@@ -3,10 +3,11 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 namespace vram::cli {
 namespace {
@@ -70,19 +71,30 @@ Result<Done> take(const std::string& path, const toml::key& key, const toml::nod
                  known_keys()};
 }
 
+// 0, or an error number.
+int read_text(const std::string& path, std::string* text) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = read(fd, buffer, sizeof buffer)) > 0)
+    text->append(buffer, static_cast<std::size_t>(got));
+  const int error = got < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
 }  // namespace
 
 Result<SettingsFile> read_settings_file(const std::string& path) {
   SettingsFile settings;
   if (path.empty()) return settings;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT || errno == ENOTDIR) return settings;
-    return Failure{path + ": cannot be read (" + std::strerror(errno) +
+  std::string text;
+  if (const int error = read_text(path, &text); error != 0) {
+    if (error == ENOENT || error == ENOTDIR) return settings;
+    return Failure{path + ": cannot be read (" + std::strerror(error) +
                    "); correct its permissions or remove it"};
   }
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return Failure{path + ": cannot be read; it must be a TOML file"};
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     return Failure{place(path, parsed.error().source()) + ": " +

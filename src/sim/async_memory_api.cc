@@ -65,10 +65,11 @@ CUresult free_async(DefaultStream meaning, CUdeviceptr address, CUstream handle)
   std::shared_ptr<Stream> stream;
   VRAM_SIM_TRY(require_stream(handle, meaning, &stream));
   Allocation allocation;
-  const bool is_graphs = is_graph_address(address);
-  if (!is_graphs && (!find_allocation(address, &allocation) || allocation.base != address)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  const bool is_base = find_allocation(address, &allocation) && allocation.base == address;
+  // A node's address is known before it has memory, its memory may outlive the node.
+  const bool is_graphs =
+      is_graph_address(address) || (is_base && allocation.kind == MemoryKind::kGraph);
+  if (!is_graphs && !is_base) return CUDA_ERROR_INVALID_VALUE;
   if (capture_of(*stream)) {
     if (!is_graphs) return CUDA_ERROR_INVALID_VALUE;
     return enqueue(stream, FreeCall{address});

@@ -1,6 +1,7 @@
 #include "sim/capture.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -52,19 +53,25 @@ bool is_joined(const Capture& capture) {
   });
 }
 
-// The legacy stream would have to wait for every blocking stream, and a capturing one cannot be
-// waited for.
+// The captures that the legacy stream would have to wait for.
+std::vector<std::shared_ptr<Capture>> captures_before(const Stream& stream) {
+  std::vector<std::shared_ptr<Capture>> found;
+  if (stream.kind != Stream::Kind::kLegacy) return found;
+  std::copy_if(open_captures().begin(), open_captures().end(), std::back_inserter(found),
+               [&](const std::shared_ptr<Capture>& capture) {
+                 return std::any_of(
+                     capture->members.begin(), capture->members.end(), [&](const auto& member) {
+                       return member->context == stream.context && member->is_blocking();
+                     });
+               });
+  return found;
+}
+
+// A capturing stream cannot be waited for; trying to breaks its capture.
 CUresult refuse_implicit_order(const Stream& stream) {
-  if (stream.kind != Stream::Kind::kLegacy) return CUDA_SUCCESS;
-  bool refused = false;
-  for (const auto& capture : open_captures()) {
-    for (const auto& member : capture->members) {
-      if (member->context != stream.context || !member->is_blocking()) continue;
-      capture->invalidated = true;
-      refused = true;
-    }
-  }
-  return refused ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+  const auto found = captures_before(stream);
+  for (const auto& capture : found) capture->invalidated = true;
+  return found.empty() ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
 bool forbids_unsafe_calls(const Capture& capture) {
@@ -79,6 +86,11 @@ bool forbids_unsafe_calls(const Capture& capture) {
 std::shared_ptr<Capture> capture_of(const Stream& stream) {
   const std::lock_guard held(graph_lock());
   return stream.capture;
+}
+
+bool capture_blocks_legacy(const Stream& stream) {
+  const std::lock_guard held(graph_lock());
+  return !captures_before(stream).empty();
 }
 
 CUresult begin_capture(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode,

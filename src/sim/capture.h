@@ -49,6 +49,9 @@ class Capture {
 [[nodiscard]] CUresult refuse_if_capturing(const Stream& stream);
 [[nodiscard]] CUresult refuse_if_capturing(Context& context);
 
+// The stream is a legacy default stream that would have to wait for a capturing one.
+[[nodiscard]] bool capture_blocks_legacy(const Stream& stream);
+
 // True when the record or the wait happened inside a capture; the result is then in `*result`.
 [[nodiscard]] bool capture_event_record(const std::shared_ptr<Stream>& stream,
                                         const std::shared_ptr<Event>& event, CUresult* result);

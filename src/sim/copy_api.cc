@@ -67,8 +67,9 @@ CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, const CUDA_MEMCP
 // As the card does it: a copy to pageable memory, or of much of it, is over when the call returns;
 // a small one from pageable memory has left it; any other is under way.
 CUresult copy_async(const std::shared_ptr<Stream>& stream, const CUDA_MEMCPY3D& copy) {
-  VRAM_SIM_TRY(check_copy(copy));
+  // A captured copy may name memory that comes into being with its graph.
   if (capture_of(*stream)) return enqueue(stream, CopyCall{copy});
+  VRAM_SIM_TRY(check_copy(copy));
   VRAM_SIM_TRY(refuse_if_capturing(*stream));
   const bool from_pageable = reads_pageable(copy);
   if (writes_pageable(copy)) return submit_and_wait(stream, copy);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "sim/graph_memory.h"
+#include "sim/user_object.h"
 
 namespace vram::sim {
 namespace {
@@ -64,6 +65,9 @@ Graph::~Graph() {
   for (const GraphNode& node : nodes) {
     registry().nodes.erase(node.handle());
     forget_memory(node);
+  }
+  for (const auto& [object, references] : user_objects) {
+    if (references > 0) release_user_object(object, references);
   }
 }
 
@@ -155,6 +159,7 @@ std::shared_ptr<Graph> clone_graph(const Graph& graph) {
     }
     GraphNode& copy = append(*clone, std::move(operation), node.context);
     copy.enabled = node.enabled;
+    copy.attributes = node.attributes;
     copy.origin = const_cast<GraphNode*>(&node);
     copies[&node] = &copy;
   }

@@ -8,6 +8,7 @@
 #include <cuda.h>
 
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -26,6 +27,8 @@ struct GraphNode {
   bool enabled = true;
   std::vector<GraphNode*> dependencies;
   std::vector<GraphNode*> dependents;
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;  // of a kernel node
+  std::vector<void*> argument_slots;  // what cuGraphKernelNodeGetParams hands out
   GraphNode* origin = nullptr;  // in a clone or an executable: the node this one was copied from
 
   [[nodiscard]] CUgraphNode handle() const {

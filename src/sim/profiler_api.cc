@@ -1,30 +1,26 @@
-// Entry points that succeed without doing anything, for there is nothing to do.
+// cuProfiler…: taken, without a profiler to start.
 #include <cuda.h>
+#include <cudaProfiler.h>
 
-#include "sim/context.h"
-#include "sim/entry.h"
+#include "sim/stream_entry.h"
 #include "sim/try.h"
+
+namespace vram::sim {
+namespace {
+
+CUresult switch_profiler() {
+  Context* context = nullptr;
+  return require_usable_context(&context);
+}
+
+}  // namespace
+}  // namespace vram::sim
 
 using namespace vram::sim;
 
-// Of cudaProfiler.h, which not every set of headers has.
 extern "C" {
-CUresult cuProfilerStart(void);
-CUresult cuProfilerStop(void);
-}
 
-CUresult cuProfilerStart(void) {
-  VRAM_SIM_ENTER();
-  return require_initialized();
-}
+VRAM_SIM_ONE(cuProfilerStart, switch_profiler, (), ())
+VRAM_SIM_ONE(cuProfilerStop, switch_profiler, (), ())
 
-CUresult cuProfilerStop(void) {
-  VRAM_SIM_ENTER();
-  return require_initialized();
-}
-
-CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget,
-                                    CUflushGPUDirectRDMAWritesScope) {
-  VRAM_SIM_ENTER();
-  return require_initialized();
-}
+}  // extern "C"

@@ -131,9 +131,11 @@ void Scheduler::destroy_all(Context& context) {
   for (const auto& [thread, stream] : found->second.per_thread) all.push_back(stream);
   for (const auto& stream : found->second.draining) all.push_back(stream);
   all.push_back(found->second.legacy);
+  // What the dropped operations hold is released last, without the lock: it may take others.
+  std::vector<std::deque<Stream::Entry>> dropped;
   for (const auto& stream : all) {
     stream->cancelled.store(true, std::memory_order_relaxed);
-    stream->queue.clear();
+    dropped.push_back(std::exchange(stream->queue, {}));
     handles_.erase(stream->handle());
     if (std::erase(ready_, stream) > 0) stream->running = false;
     std::erase(blocked_, stream);
@@ -146,6 +148,7 @@ void Scheduler::destroy_all(Context& context) {
   executions_.erase(&context);
   reconsider_blocked();
   progress_.notify_all();
+  held.unlock();
 }
 
 bool Scheduler::passed(const Ticket& ticket) {
@@ -176,14 +179,10 @@ void Scheduler::add_implicit_order(const Stream& stream, std::vector<Ticket>* af
 Ticket Scheduler::submit(const std::shared_ptr<Stream>& stream, Work work,
                          std::vector<Ticket> after) {
   const std::lock_guard held(mutex_);
+  if (stream->cancelled.load(std::memory_order_relaxed)) return {};
   add_implicit_order(*stream, &after);
   stream->queue.push_back({std::move(work), std::move(after)});
   const Ticket ticket{stream, ++stream->submitted};
-  if (stream->cancelled.load(std::memory_order_relaxed)) {
-    stream->queue.clear();
-    stream->completed = stream->submitted;
-    return ticket;
-  }
   if (stream->queue.size() == 1) consider(stream);
   return ticket;
 }

@@ -162,7 +162,7 @@ CUresult memory_operations(DefaultStream meaning, CUstream handle, unsigned coun
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
   VRAM_SIM_TRY(require_stream(handle, meaning, &stream));
-  VRAM_SIM_TRY(check_memory_operations(operations, count));
+  if (!capture_of(*stream)) VRAM_SIM_TRY(check_memory_operations(operations, count));
   return enqueue(stream, MemoryOpsCall{{operations, operations + count}});
 }
 

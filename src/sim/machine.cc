@@ -210,8 +210,7 @@ bool Machine::is_dead(uint32_t row) const {
   if (::fcntl(fd_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) return false;
   // The kernel does not show a process its own locks, and another library of this process (the
   // driver beside the management library) may own the row.
-  static const uint64_t start_time = own_start_time();
-  return candidate.pid != ::getpid() || candidate.start_time != start_time;
+  return candidate.pid != ::getpid() || candidate.start_time != own_start_time();
 }
 
 void Machine::sweep_dead() {

@@ -221,6 +221,7 @@ void Pool::free_all() {
   }
   blocks_.clear();
   pending_ = 0;
+  threshold_ = 0;
   usage_.used = 0;
   holes_.clear();
   if (range_bytes_ != 0) holes_[base_] = {range_bytes_};

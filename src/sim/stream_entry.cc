@@ -4,9 +4,10 @@
 namespace vram::sim {
 
 CUresult require_usable_context(Context** out) {
+  VRAM_SIM_TRY(require_initialized());
+  if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   Context* context = nullptr;
   VRAM_SIM_TRY(require_context(&context));
-  if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   VRAM_SIM_TRY(context_error(*context));
   *out = context;
   return CUDA_SUCCESS;

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "execution_test.h"
@@ -25,6 +26,24 @@ CUresult start_spinning(uint64_t ns) {
   void* arguments[] = {&ns};
   return cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr);
 }
+
+// The driver's file under another name, which the loader takes for another library.
+class CopiedLibrary {
+ public:
+  CopiedLibrary() {
+    Dl_info info{};
+    ::dladdr(reinterpret_cast<void*>(&cuInit), &info);
+    path_ = std::filesystem::temp_directory_path() / ("vram-sim-" + std::to_string(::getpid()));
+    std::filesystem::copy_file(info.dli_fname, path_);
+  }
+  ~CopiedLibrary() { std::filesystem::remove(path_); }
+  CopiedLibrary(const CopiedLibrary&) = delete;
+  CopiedLibrary& operator=(const CopiedLibrary&) = delete;
+  [[nodiscard]] std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 constexpr uint64_t kLong = 60000 * kMillisecond;
 
@@ -117,17 +136,59 @@ TEST(Hazards, AContextCanGoWhileItsStreamsWaitForever) {
   EXPECT_EQ(exit_status(child), 0);
 }
 
+TEST(Hazards, AnIllegalAddressStaysWithTheContext) {
+  const Machine machine;
+  const pid_t child = start_child([] {
+    if (use_primary() != CUDA_SUCCESS) return 1;
+    CUmodule module = nullptr;
+    CUfunction fill = nullptr;
+    CUdeviceptr word = 0;
+    if (cuModuleLoadData(&module, kPtx) != CUDA_SUCCESS) return 2;
+    if (cuModuleGetFunction(&fill, module, "vram_fill_u32") != CUDA_SUCCESS) return 3;
+    if (cuMemAlloc(&word, 4) != CUDA_SUCCESS) return 4;
+    CUdeviceptr nowhere = word + kGiB;
+    uint64_t count = 1;
+    uint32_t value = 1;
+    void* arguments[] = {&nowhere, &count, &value};
+    if (cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) != CUDA_SUCCESS) {
+      return 5;
+    }
+    if (cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return 6;
+    if (cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return 7;
+    if (cuMemAlloc(&word, 4) != CUDA_ERROR_ILLEGAL_ADDRESS) return 8;
+    CUcontext context = nullptr;
+    if (cuCtxCreate(&context, nullptr, 0, 0) != CUDA_SUCCESS) return 9;  // another is sound
+    if (cuMemAlloc(&word, 4) != CUDA_SUCCESS) return 10;
+    return 0;
+  });
+  EXPECT_EQ(exit_status(child), 0);
+}
+
+// Loads another copy of the library, for the test itself holds on to the first.
 TEST(Hazards, TheLibraryStaysWhenItIsClosed) {
   const Machine machine;
   const pid_t child = start_child([] {
     ::alarm(kHangSeconds);
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const CopiedLibrary copy;
+    void* library = ::dlopen(copy.path().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return 1;
-    if (use_primary() != CUDA_SUCCESS || start_spinning(100 * kMillisecond) != CUDA_SUCCESS) {
+    const auto init = reinterpret_cast<CUresult (*)(unsigned)>(::dlsym(library, "cuInit"));
+    const auto retain = reinterpret_cast<CUresult (*)(CUcontext*, CUdevice)>(
+        ::dlsym(library, "cuDevicePrimaryCtxRetain"));
+    const auto set = reinterpret_cast<CUresult (*)(CUcontext)>(::dlsym(library, "cuCtxSetCurrent"));
+    const auto call = reinterpret_cast<CUresult (*)(CUstream, CUhostFn, void*)>(
+        ::dlsym(library, "cuLaunchHostFunc"));
+    CUcontext context = nullptr;
+    if (init(0) != CUDA_SUCCESS || retain(&context, 0) != CUDA_SUCCESS ||
+        set(context) != CUDA_SUCCESS) {
       return 2;
     }
+    if (call(
+            nullptr, [](void*) { ::usleep(100000); }, nullptr) != CUDA_SUCCESS)
+      return 3;
     ::dlclose(library);
-    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 3;
+    ::usleep(200000);  // the executor returns into the library meanwhile
+    return 0;
   });
   EXPECT_EQ(exit_status(child), 0);
 }

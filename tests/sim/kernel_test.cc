@@ -246,34 +246,5 @@ TEST_F(Kernels, CopiesBeyondAnAllocationAreRefused) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
-// In a child, for the context is lost.
-TEST(KernelErrors, AnIllegalAddressStaysWithTheContext) {
-  const Machine machine;
-  const pid_t child = start_child([] {
-    if (use_primary() != CUDA_SUCCESS) return 1;
-    CUmodule module = nullptr;
-    CUfunction fill = nullptr;
-    CUdeviceptr word = 0;
-    if (cuModuleLoadData(&module, kPtx) != CUDA_SUCCESS) return 2;
-    if (cuModuleGetFunction(&fill, module, "vram_fill_u32") != CUDA_SUCCESS) return 3;
-    if (cuMemAlloc(&word, 4) != CUDA_SUCCESS) return 4;
-    CUdeviceptr nowhere = word + kGiB;
-    uint64_t count = 1;
-    uint32_t value = 1;
-    void* arguments[] = {&nowhere, &count, &value};
-    if (cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) != CUDA_SUCCESS) {
-      return 5;
-    }
-    if (cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return 6;
-    if (cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return 7;
-    if (cuMemAlloc(&word, 4) != CUDA_ERROR_ILLEGAL_ADDRESS) return 8;
-    CUcontext context = nullptr;
-    if (cuCtxCreate(&context, nullptr, 0, 0) != CUDA_SUCCESS) return 9;  // another is sound
-    if (cuMemAlloc(&word, 4) != CUDA_SUCCESS) return 10;
-    return 0;
-  });
-  EXPECT_EQ(exit_status(child), 0);
-}
-
 }  // namespace
 }  // namespace vram::sim_test

@@ -1,8 +1,10 @@
 #include "sim/transfer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
+#include "sim/array.h"
 #include "sim/costs.h"
 #include "sim/memory.h"
 
@@ -13,7 +15,7 @@ namespace {
 // address + x + (y + z * rows_per_slice) * pitch.
 struct Side {
   CUmemorytype type;
-  CUdeviceptr address;  // a host pointer as a number where `type` is HOST
+  CUdeviceptr address;  // a host pointer as a number where `type` is HOST, 0 where there is none
   size_t x, y, z;
   size_t pitch, rows_per_slice;
 };
@@ -27,7 +29,20 @@ Extent extent_of(const CUDA_MEMCPY3D& copy) { return {copy.WidthInBytes, copy.He
 // Pitch and height may be left out where there is nothing to skip.
 size_t or_tight(size_t given, size_t tight) { return given != 0 ? given : tight; }
 
+// Rows of an array, as a side of the card's memory; nowhere when the copy does not lie within it.
+Side side_of_array(CUarray array, size_t x, size_t y, size_t z, const Extent& extent) {
+  ArrayView view;
+  const bool inside = view_array(array, &view) == CUDA_SUCCESS && view.base != 0 &&
+                      x + extent.width <= view.width_bytes && y + extent.height <= view.height &&
+                      z + extent.depth <= view.depth;
+  const CUdeviceptr base = inside ? view.base : 0;
+  return {CU_MEMORYTYPE_DEVICE, base, x, y, z, view.pitch, view.rows_per_slice};
+}
+
 Side source_of(const CUDA_MEMCPY3D& copy) {
+  if (copy.srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+    return side_of_array(copy.srcArray, copy.srcXInBytes, copy.srcY, copy.srcZ, extent_of(copy));
+  }
   const bool host = copy.srcMemoryType == CU_MEMORYTYPE_HOST;
   return {copy.srcMemoryType,
           host ? reinterpret_cast<CUdeviceptr>(copy.srcHost) : copy.srcDevice,
@@ -39,6 +54,9 @@ Side source_of(const CUDA_MEMCPY3D& copy) {
 }
 
 Side target_of(const CUDA_MEMCPY3D& copy) {
+  if (copy.dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    return side_of_array(copy.dstArray, copy.dstXInBytes, copy.dstY, copy.dstZ, extent_of(copy));
+  }
   const bool host = copy.dstMemoryType == CU_MEMORYTYPE_HOST;
   return {copy.dstMemoryType,
           host ? reinterpret_cast<CUdeviceptr>(copy.dstHost) : copy.dstDevice,
@@ -51,7 +69,7 @@ Side target_of(const CUDA_MEMCPY3D& copy) {
 
 bool is_known_type(CUmemorytype type) {
   return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE ||
-         type == CU_MEMORYTYPE_UNIFIED;
+         type == CU_MEMORYTYPE_UNIFIED || type == CU_MEMORYTYPE_ARRAY;
 }
 
 size_t offset_of(const Side& side, size_t row, size_t slice) {
@@ -63,6 +81,7 @@ size_t offset_of(const Side& side, size_t row, size_t slice) {
 std::byte* view_of(const Side& side, const Extent& extent) {
   const size_t first = offset_of(side, 0, 0);
   const size_t last = offset_of(side, extent.height - 1, extent.depth - 1) + extent.width;
+  if (side.address == 0) return nullptr;
   const CUdeviceptr address = side.address + first;
   const bool on_card = side.type == CU_MEMORYTYPE_DEVICE || is_device_address(address);
   if (!on_card) return reinterpret_cast<std::byte*>(address);

@@ -52,6 +52,18 @@ class Processes : public ::testing::Test {
 constexpr int kParent = 0;
 constexpr int kChild = 1;
 
+// Where the parent has not used the management library yet, the child loads it after its driver.
+TEST(ManagementLibrary, LeavesTheHoldOfADriverLoadedBeforeItAlone) {
+  const pid_t child = start_child([] {
+    if (use_primary() != CUDA_SUCCESS || nvmlInit_v2() != NVML_SUCCESS) return 1;
+    const pid_t self = ::getpid();
+    const pid_t looker = start_child([self] { return used_by(self) == kContextBytes ? 0 : 1; });
+    if (exit_status(looker) != 0) return 2;
+    return used_by(self) == kContextBytes ? 0 : 3;
+  });
+  EXPECT_EQ(exit_status(child), 0);
+}
+
 TEST_F(Processes, AKilledProcessGivesItsMemoryBack) {
   const pid_t child = start_child([&] {
     if (use_primary() != CUDA_SUCCESS || allocate(kGiB) == 0) return 1;

@@ -8,6 +8,9 @@
 namespace vram::cli {
 namespace {
 
+// A context takes half of it, and a card that holds nothing is no use.
+constexpr std::uint64_t kLeastSimulatedBytes = std::uint64_t{1} << 30;
+
 HostFailure explain(const probe::NvmlFailure& failure, const std::optional<std::string>& sim) {
   if (sim) {
     return {HostProblem::kOther,
@@ -37,7 +40,8 @@ HostFailure explain(const probe::NvmlFailure& failure, const std::optional<std::
 
 }  // namespace
 
-Result<Done> check_simulation(const std::string& text, const std::string& source) {
+Result<std::string> read_simulation(const std::string& text, const std::string& source) {
+  std::string machine;
   std::size_t cards = 0;
   std::size_t from = 0;
   for (;;) {
@@ -47,13 +51,14 @@ Result<Done> check_simulation(const std::string& text, const std::string& source
     const std::string count = times == std::string::npos ? "1" : group.substr(0, times);
     const std::string size = times == std::string::npos ? group : group.substr(times + 1);
     const bool number = !count.empty() && count.size() <= 4 &&
+                        size.find_first_of("0123456789") == 0 &&
                         count.find_first_not_of("0123456789") == std::string::npos;
     if (!number) {
       return Failure{source + ": '" + text + "' is no machine; write COUNTxSIZE, like 2x24GiB"};
     }
     const Result<base::Size> parsed = parse_size(size, source);
     if (!parsed) return parsed.error();
-    if (parsed->kind != base::Size::Kind::kBytes || parsed->amount < (std::uint64_t{1} << 30)) {
+    if (parsed->kind != base::Size::Kind::kBytes || parsed->amount < kLeastSimulatedBytes) {
       return Failure{source + ": a simulated card of " + format_size(*parsed) +
                      " is too small; use 1GiB or more"};
     }
@@ -62,7 +67,9 @@ Result<Done> check_simulation(const std::string& text, const std::string& source
       return Failure{source + ": '" + text + "' has " + std::to_string(cards) +
                      " cards; a machine has 1 to " + std::to_string(wire::kMaxDevices)};
     }
-    if (to == std::string::npos) return Done{};
+    machine +=
+        (machine.empty() ? "" : ",") + count + "x" + std::to_string(parsed->amount >> 20) + "MiB";
+    if (to == std::string::npos) return machine;
     from = to + 1;
   }
 }
@@ -71,10 +78,9 @@ base::Expected<Host, HostFailure> read_host(const std::optional<std::string>& si
                                             const InstallLayout& layout) {
   std::string library = "libnvidia-ml.so.1";
   if (sim) {
-    if (const Result<Done> fine = check_simulation(*sim, "--sim"); !fine) {
-      return HostFailure{HostProblem::kOther, fine.error()};
-    }
-    setenv("VRAM_SIM", sim->c_str(), 1);
+    const Result<std::string> machine = read_simulation(*sim, "--sim");
+    if (!machine) return HostFailure{HostProblem::kOther, machine.error()};
+    setenv("VRAM_SIM", machine->c_str(), 1);
     library = layout.simulated_management;
     if (!exists(library)) {
       return HostFailure{HostProblem::kOther,

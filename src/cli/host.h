@@ -31,7 +31,7 @@ struct HostFailure {
 base::Expected<Host, HostFailure> read_host(const std::optional<std::string>& sim,
                                             const InstallLayout& layout);
 
-// "2x24GiB", "24GiB", "1x24GiB,1x80GiB".
-Result<Done> check_simulation(const std::string& text, const std::string& source);
+// "2x24GiB", "24GiB", "1x24GiB,1x1.5TB" in the one form that the simulator surely reads: whole MiB.
+Result<std::string> read_simulation(const std::string& text, const std::string& source);
 
 }  // namespace vram::cli

@@ -108,15 +108,21 @@ void forward(pid_t pid, const siginfo_t& info) {
   kill(pid, info.si_signo);
 }
 
+// Somebody waits at a terminal for us, and would go on waiting if the program alone stood still.
+// Elsewhere whoever stops the program alone can continue it alone.
+bool at_terminal() { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
+
 // True: the program ended, and `*status` says how.
 bool collect(pid_t pid, int* status) {
   int raw = 0;
   const pid_t got = waitpid(pid, &raw, WNOHANG | WUNTRACED);
   if (got != pid) return false;
   if (WIFSTOPPED(raw)) {
-    raise(SIGSTOP);
-    // Continued, perhaps alone.
-    kill(pid, SIGCONT);
+    if (at_terminal()) {
+      raise(SIGSTOP);
+      // Continued, perhaps alone.
+      kill(pid, SIGCONT);
+    }
     return false;
   }
   *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);

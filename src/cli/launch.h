@@ -21,7 +21,8 @@ struct Program {
 // program's own, or 128 + the number of the signal that ended it.
 //
 // Meanwhile signals that were sent to this process go on to the program; what the terminal sends
-// reaches both by itself. When the program stops, this process stops, and both continue together.
+// reaches both by itself. When the program in the foreground of a terminal stops, this process
+// stops with it, so that the shell notices, and both continue together.
 Result<int> run_and_wait(const Program& program, const std::function<void(pid_t)>& started);
 
 // Becomes the program. Returns only on failure.

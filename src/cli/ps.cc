@@ -197,7 +197,8 @@ std::string as_json(const JobList& list, const std::optional<std::vector<Ungover
 Result<Done> show_jobs(const PsOptions& options) {
   const std::optional<std::string> sim = options.sim ? options.sim : real_environment()("VRAM_SIM");
   if (options.sim) {
-    if (const Result<Done> fine = check_simulation(*options.sim, "--sim"); !fine) return fine;
+    const Result<std::string> machine = read_simulation(*options.sim, "--sim");
+    if (!machine) return machine.error();
   }
   const JobList list = list_jobs();
   const auto ungoverned = find_ungoverned(list, sim);

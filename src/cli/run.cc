@@ -202,7 +202,6 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
 ChildEnvironment make_environment(const Plan& plan, const JobFile& job) {
   ChildEnvironment environment;
   environment.set("VRAM_JOB", job.path());
-  if (plan.settings.sim.value) environment.set("VRAM_SIM", *plan.settings.sim.value);
   if (plan.visible.variable) environment.set("CUDA_VISIBLE_DEVICES", *plan.visible.variable);
   if (plan.preload) environment.preload({plan.layout.driver, plan.layout.management});
   apply_frameworks(plan.settings, &environment);

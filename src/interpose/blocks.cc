@@ -12,6 +12,7 @@
 
 #include "interpose/block.h"
 #include "interpose/export.h"
+#include "interpose/measure.h"
 #include "interpose/pools.h"
 
 namespace vram::interpose {
@@ -145,11 +146,23 @@ CUresult take_small(const Here& here, std::uint64_t requested, CUdeviceptr* out,
   return take_small_reserved(here, bytes, out, call);
 }
 
+// More than the card has, or wrong: the driver says what is wrong with the request.
+template <typename Call>
+CUresult impossible(Call call) {
+  CUdeviceptr address = 0;
+  const CUresult result = call(&address);
+  if (result != CUDA_SUCCESS) return result;
+  real.cuMemFree_v2(address);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 template <typename Call>
 CUresult take(std::uint64_t bytes, CUdeviceptr* out, Call call) {
   Here here{};
   // Nothing to govern, or nothing the driver would grant: it answers with its own error.
   if (out == nullptr || bytes == 0 || !locate(&here)) return call(out);
+  const std::uint64_t most = here.device->capacity;
+  if (most != 0 && bytes > most) return impossible(call);
   if (bytes <= kLargestSmall) return take_small(here, bytes, out, call);
   return take_whole(here, round_up(bytes, kSlab), Kind::kWhole, out, call);
 }
@@ -168,16 +181,30 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
   account.add_part(part_of(block.kind), -static_cast<std::int64_t>(block.bytes));
 }
 
-template <typename Call>
-CUresult give_back(std::uint64_t address, Call call) {
+// A stream-ordered free of memory that no pool owns: the driver may give it back later, so what is
+// charged follows the card.
+void settle_freed_in_order(const Account& account, std::uint64_t address, const Block& block) {
+  Device& device = process().device[block.device];
+  std::uint64_t held = 0;
+  // Where nobody tells what the card holds, nobody would ever tell that it has gone.
+  if (!held_by_process(device, &held)) return settle_freed(account, address, block);
+  const bool small = block.kind == Kind::kSmall;
+  account.keep(small ? kSlab : block.bytes);
+  if (small && !leave_slab(address)) return;
+  orphan(device, part_of(block.kind), small ? kSlab : block.bytes);
+}
+
+// `settle` says when the charge goes; `unknown` is called after the free of an address that is not
+// in the table.
+template <typename Call, typename Settle, typename Unknown>
+CUresult give_back(std::uint64_t address, Call call, Settle settle, Unknown unknown) {
   Guard guard;
   std::uint64_t value = 0;
   if (guard.nested() || address == 0) return call();
   // Out of the table before the driver can hand the same address to another thread.
   if (!process().blocks.take(address, &value)) {
     const CUresult result = call();
-    // Stream-ordered memory may be freed this way too.
-    if (result == CUDA_SUCCESS) reconcile_pools();
+    if (result == CUDA_SUCCESS) unknown();
     return result;
   }
   const Block block = unpack_block(value);
@@ -190,8 +217,20 @@ CUresult give_back(std::uint64_t address, Call call) {
     account.keep(pending);
     return result;
   }
-  settle_freed(account, address, block);
+  settle(account, address, block);
   return result;
+}
+
+template <typename Call>
+CUresult give_back_now(std::uint64_t address, Call call) {
+  // Stream-ordered memory may be freed this way too.
+  return give_back(address, call, settle_freed, reconcile_pools);
+}
+
+template <typename Call>
+CUresult give_back_in_order(std::uint64_t address, Call call) {
+  // The memory of a pool goes back at a synchronisation, where pools are reconciled.
+  return give_back(address, call, settle_freed_in_order, [] {});
 }
 
 // Rows of a pitched allocation begin on 512-byte boundaries on every card so far.
@@ -237,12 +276,24 @@ VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsig
   const auto call = [&](CUdeviceptr* out) { return real.cuMemAllocManaged(out, bytesize, flags); };
   Here here{};
   if (dptr == nullptr || bytesize == 0 || !locate(&here)) return call(dptr);
+  const bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
+  if (!known) return impossible(call);
   return take_whole(here, round_up(bytesize, kManagedPage), Kind::kManaged, dptr, call);
 }
 
 VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
   VRAM_LOADED(cuMemFree_v2);
-  return give_back(dptr, [&] { return real.cuMemFree_v2(dptr); });
+  return give_back_now(dptr, [&] { return real.cuMemFree_v2(dptr); });
+}
+
+VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
+  VRAM_LOADED(cuMemFreeAsync);
+  return give_back_in_order(dptr, [&] { return real.cuMemFreeAsync(dptr, stream); });
+}
+
+VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
+  VRAM_LOADED(cuMemFreeAsync_ptsz);
+  return give_back_in_order(dptr, [&] { return real.cuMemFreeAsync_ptsz(dptr, stream); });
 }
 
 // CUDA 2's versions, with 32-bit addresses and sizes.
@@ -281,5 +332,5 @@ VRAM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pitch, unsi
 
 VRAM_EXPORT CUresult cuMemFree(CUdeviceptr_v1 dptr) {
   VRAM_LOADED(cuMemFree);
-  return give_back(dptr, [&] { return real.cuMemFree(dptr); });
+  return give_back_now(dptr, [&] { return real.cuMemFree(dptr); });
 }

@@ -1,7 +1,8 @@
 // Contexts: what they cost is measured, and what was allocated in one goes with it.
 //
-// The first context of a job on a card is made before anybody knows its price; it is measured
-// afterwards and, over the limit, taken down again. Every later one reserves that price first.
+// A context's price on a card is known once somebody measured it, and is reserved before one is
+// made. Until then more is reserved, and given back after the measurement. A context that costs
+// more than the limit has left is taken down again.
 
 #include "interpose/block.h"
 #include "interpose/export.h"
@@ -17,8 +18,31 @@ using ledger::Account;
 // The driver keeps a stack of this size for every thread until somebody asks for another.
 constexpr std::uint64_t kDefaultStack = 1024;
 
+std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+
 std::uint64_t known_price(const Device& device) {
   return device.account.record().context_bytes.load(std::memory_order_relaxed);
+}
+
+// More than a context costs on any card so far; what one costs that cannot be measured.
+constexpr std::uint64_t kMoreThanAny = 1024 * kMiB;
+constexpr std::uint64_t kUnmeasured = 512 * kMiB;
+
+// Reserves what a context will cost: its price, or as long as nobody in the job has measured it,
+// more than any so far, or all that is left. False: refused.
+bool reserve_price(const Device& device, std::uint64_t* reserved) {
+  const Account& account = device.account;
+  *reserved = known_price(device);
+  if (*reserved != 0) return account.reserve(*reserved);
+  *reserved = kMoreThanAny;
+  while (!account.try_reserve(*reserved)) {
+    const ledger::Usage usage = account.usage();
+    const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
+    *reserved = least(left / wire::kGranule * wire::kGranule, kMoreThanAny);
+    // Nothing is left: refused, and counted as a refusal.
+    if (*reserved == 0) return account.reserve(kUnmeasured);
+  }
+  return true;
 }
 
 void learn_price(const Device& device, std::uint64_t bytes) {
@@ -26,12 +50,26 @@ void learn_price(const Device& device, std::uint64_t bytes) {
   if (bytes > 0) device.account.record().context_bytes.compare_exchange_strong(unknown, bytes);
 }
 
+// A context was made and `price` is charged for it, `before` for everything like it until then.
+void settle_price(Device& device, std::uint64_t before, std::uint64_t price) {
+  std::uint64_t held = 0;
+  if (held_by_process(device, &held)) {
+    measure(device);
+    const std::uint64_t after = device.account.part(wire::Part::kContext);
+    if (after > before) learn_price(device, after - before);
+  } else if (price > kUnmeasured) {
+    device.account.add_part(wire::Part::kContext, static_cast<std::int64_t>(kUnmeasured) -
+                                                      static_cast<std::int64_t>(price));
+    device.account.uncharge(price - kUnmeasured);
+  }
+}
+
 // `make` makes a context on the device, `unmake` takes the one it made down again.
 template <typename Make, typename Unmake>
 CUresult make_context(Device& device, Make make, Unmake unmake) {
   const Account& account = device.account;
-  const std::uint64_t price = known_price(device);
-  if (!account.reserve(price)) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::uint64_t price = 0;
+  if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::uint64_t before = account.part(wire::Part::kContext);
   const CUresult result = make();
   if (result != CUDA_SUCCESS) {
@@ -40,9 +78,7 @@ CUresult make_context(Device& device, Make make, Unmake unmake) {
   }
   account.commit(price);
   account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
-  measure(device);
-  const std::uint64_t after = account.part(wire::Part::kContext);
-  if (after > before) learn_price(device, after - before);
+  settle_price(device, before, price);
   if (!over_limit(device)) return result;
   unmake();
   measure(device);

@@ -72,6 +72,15 @@ Device* charged_device(const CUmemAllocationProp* prop) {
   return device_at(prop->location.id);
 }
 
+// More than the card has: the driver says whether that is all that is wrong with the request.
+CUresult impossible(std::size_t size, const CUmemAllocationProp* prop, unsigned long long flags) {
+  CUmemGenericAllocationHandle made = 0;
+  const CUresult result = real.cuMemCreate(&made, size, prop, flags);
+  if (result != CUDA_SUCCESS) return result;
+  real.cuMemRelease(made);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 // A mapping in its table value: bytes (48 bits), device of the handle (6), and whether giving it up
 // gave up the handle's last hold. Mappings of handles that are not charged are noted too, under
 // handle 0, so that a range of both kinds can be walked.
@@ -148,6 +157,7 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   }
   const auto ordinal = static_cast<std::uint32_t>(prop->location.id);
   const std::uint64_t bytes = round_up(size, kUnit);
+  if (device->capacity != 0 && bytes > device->capacity) return impossible(size, prop, flags);
   if (!device->account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle made = 0;
   CUresult result = real.cuMemCreate(&made, size, prop, flags);

@@ -1,0 +1,33 @@
+"""Numba: fills the card, is refused, lets go, runs a kernel."""
+import fill
+
+try:
+    import numpy as np
+    from numba import cuda
+except ImportError as error:
+    fill.skip(str(error))
+
+
+@cuda.jit
+def double(a):
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] *= 2
+
+
+def work():
+    a = cuda.to_device(np.ones(4096, dtype=np.float32))
+    double[16, 256](a)
+    return bool((a.copy_to_host() == 2).all())
+
+
+def main():
+    total = cuda.current_context().get_memory_info().total
+    works = work()
+    held, refused, _ = fill.fill(lambda mib: cuda.device_array(mib << 20, dtype=np.uint8), Exception)
+    del held
+    cuda.current_context().deallocations.clear()
+    fill.report(total=int(total), refused=refused, works_after=works and work())
+
+
+main()

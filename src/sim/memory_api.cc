@@ -66,6 +66,7 @@ CUresult release(CUdeviceptr base) {
     case MemoryKind::kManaged:
       return free_kind(base, MemoryKind::kManaged);
     case MemoryKind::kPool:
+    case MemoryKind::kImported:
       return pool_free(base, 0, 0);
     case MemoryKind::kGraph:
       return graph_memory_uncommit(base);

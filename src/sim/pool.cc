@@ -8,6 +8,7 @@
 #include "sim/driver.h"
 #include "sim/memory.h"
 #include "sim/pool_life.h"
+#include "sim/pool_share.h"
 #include "sim/registry.h"
 #include "sim/stream.h"
 #include "sim/try.h"
@@ -136,7 +137,7 @@ CUresult pool_allocate(Pool& pool, size_t bytes, uint64_t stream_id, CUdeviceptr
 
 CUresult pool_free(CUdeviceptr base, uint64_t stream_id, uint64_t number) {
   Allocation allocation;
-  if (!take_allocation(base, MemoryKind::kPool, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (!take_allocation(base, MemoryKind::kPool, &allocation)) return free_imported_block(base);
   Pool* const pool = pool_of(base);
   const bool freed = pool != nullptr && pool->free(base, stream_id, number);
   return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -31,7 +31,7 @@ class Pool;
                                      CUdeviceptr* out);
 
 // Frees a block as of ticket `number` of the stream. CUDA_ERROR_INVALID_VALUE unless it is the base
-// of a live block of a pool.
+// of a live block of a pool, own or imported.
 [[nodiscard]] CUresult pool_free(CUdeviceptr base, uint64_t stream_id, uint64_t number);
 
 // Graph memory: an allocation node has its address from the time it is added; card memory, by whole

@@ -6,6 +6,7 @@
 #include "sim/driver.h"
 #include "sim/entry.h"
 #include "sim/pool_life.h"
+#include "sim/pool_share.h"
 #include "sim/stream.h"
 #include "sim/try.h"
 
@@ -104,6 +105,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   VRAM_SIM_ENTER();
   VRAM_SIM_TRY(require_initialized());
   VRAM_SIM_TRY(check_capture_allows_unsafe_call());
+  if (forget_imported_pool(handle) == CUDA_SUCCESS) return CUDA_SUCCESS;
   return destroy_pool(handle);
 }
 

@@ -369,5 +369,58 @@ TEST_F(Processes, ExportedPhysicalMemoryIsTheSameInBoth) {
   EXPECT_EQ(card_used(), 0u);
 }
 
+TEST_F(Processes, ABlockOfAnExportedPoolIsTheSameInBoth) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  const pid_t exporter = start_child([&] {
+    if (use_primary() != CUDA_SUCCESS) return 1;
+    CUmemPoolProps properties = {};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemoryPool pool = nullptr;
+    CUdeviceptr first = 0;
+    CUdeviceptr block = 0;
+    if (cuMemPoolCreate(&pool, &properties) != CUDA_SUCCESS) return 2;
+    if (cuMemAllocFromPoolAsync(&first, 1000, pool, nullptr) != CUDA_SUCCESS) return 3;
+    if (cuMemAllocFromPoolAsync(&block, kMiB, pool, nullptr) != CUDA_SUCCESS) return 4;
+    if (cuMemsetD8(block, 0x33, kMiB) != CUDA_SUCCESS) return 5;
+    if (cuCtxSynchronize() != CUDA_SUCCESS) return 6;
+    int descriptor = -1;
+    CUmemPoolPtrExportData data = {};
+    if (cuMemPoolExportToShareableHandle(
+            &descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS) {
+      return 7;
+    }
+    if (cuMemPoolExportPointer(&data, block) != CUDA_SUCCESS) return 8;
+    send_descriptor(fds[0], descriptor);
+    if (::write(fds[0], &data, sizeof(data)) != ssize_t{sizeof(data)}) return 9;
+    hear(kChild);
+    return 0;
+  });
+  const pid_t importer = start_child([&] {
+    if (use_primary() != CUDA_SUCCESS) return 1;
+    const int descriptor = receive_descriptor(fds[1]);
+    CUmemPoolPtrExportData data = {};
+    if (::read(fds[1], &data, sizeof(data)) != ssize_t{sizeof(data)}) return 2;
+    CUmemoryPool pool = nullptr;
+    if (cuMemPoolImportFromShareableHandle(&pool, reinterpret_cast<void*>(intptr_t{descriptor}),
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                           0) != CUDA_SUCCESS) {
+      return 3;
+    }
+    CUdeviceptr block = 0;
+    unsigned char value = 0;
+    if (cuMemPoolImportPointer(&block, pool, &data) != CUDA_SUCCESS) return 4;
+    if (cuMemcpyDtoH(&value, block + kMiB - 1, 1) != CUDA_SUCCESS || value != 0x33) return 5;
+    if (used_by(::getpid()) != kContextBytes) return 6;
+    if (cuMemFree(block) != CUDA_SUCCESS || cuMemPoolDestroy(pool) != CUDA_SUCCESS) return 7;
+    say(kParent);
+    return 0;
+  });
+  EXPECT_EQ(exit_status(importer), 0);
+  EXPECT_EQ(exit_status(exporter), 0);
+}
+
 }  // namespace
 }  // namespace vram::sim_test

@@ -4,16 +4,18 @@
 The path of an allocation or a launch must not lock, allocate, make a system call, read the environment or log. Whatever
 an object could do that with shows as an undefined symbol, so symbols are refused unless a row allows them:
 
-  archive ARCHIVE                   an archive of the build whose objects are held to this
+  layer FOLDER                      a folder of src whose objects are held to this
   anywhere SYMBOL[,SYMBOL]          harmless everywhere
   object OBJECT SYMBOL[,SYMBOL] WHY an object that works off the hot path (start, exit, reaping) and what it needs
   constructor OBJECT WHY            an object that may run code when it is loaded
 
-A fault names the object and the symbol. An unused row is a fault, so that the list stays true.
+An object is named by its source below src. A fault names the object and the symbol. What an
+object's row allows without need is a fault, so that the list stays true.
 
 usage: hot_path.py BUILD [ROOT]
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -24,14 +26,14 @@ import tree
 
 class Rules:
     def __init__(self, root):
-        self.archives, self.anywhere, self.objects, self.constructors = [], set(), {}, set()
+        self.layers, self.anywhere, self.objects, self.constructors = [], set(), {}, set()
         self.without_reason = []
         for line in (tree.text(root, "tools/check/hot_path.txt") or "").splitlines():
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            if words[0] == "archive":
-                self.archives.append(words[1])
+            if words[0] == "layer":
+                self.layers.append(words[1])
             elif words[0] == "anywhere":
                 self.anywhere |= set(words[1].split(","))
             elif words[0] == "object":
@@ -42,52 +44,46 @@ class Rules:
                 self.without_reason += [words[1]] if len(words) < 3 else []
 
 
-def symbols(archive):
-    """Object name -> (defined, undefined) symbols."""
-    listing = subprocess.run(["nm", "-P", archive], capture_output=True, text=True, check=True).stdout
-    found, current = {}, None
-    for line in listing.splitlines():
-        header = re.match(r".*\[(.+)\]:$", line)
-        if header:
-            current = found.setdefault(header.group(1), (set(), set()))
-        elif current is not None and line.strip():
-            name, kind = line.split()[:2]
-            current[1 if kind == "U" else 0].add(name)
+def objects_of(build, layer):
+    """Source below src -> its object file; the first where several targets compile it."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(build, "src", layer, "CMakeFiles", "*.dir", "**", "*.o"), recursive=True)):
+        target, inside = re.match(r".*/CMakeFiles/([^/]+)\.dir/(.*)\.o$", path).groups()
+        if not target.endswith("_test"):
+            found.setdefault(os.path.normpath(os.path.join(layer, inside.replace("__", ".."))), path)
     return found
 
 
-def with_constructors(archive):
-    """Names of the objects that have code run at load time."""
-    listing = subprocess.run(["readelf", "-SW", archive], capture_output=True, text=True, check=True).stdout
-    found, current = set(), None
-    for line in listing.splitlines():
-        header = re.match(r"File: .*\((.+)\)$", line)
-        if header:
-            current = header.group(1)
-        elif re.search(r"\.(?:init_array|ctors|preinit_array)\b", line) and ".rela" not in line:
-            found.add(current)
-    return found
+def symbols(path):
+    """(defined, undefined) symbols of an object."""
+    listing = subprocess.run(["nm", "-P", path], capture_output=True, text=True, check=True).stdout
+    kinds = [line.split()[:2] for line in listing.splitlines()]
+    return {name for name, kind in kinds if kind != "U"}, {name for name, kind in kinds if kind == "U"}
+
+
+def has_constructor(path):
+    sections = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True, check=True).stdout
+    return re.search(r"\s\.(?:init_array|ctors|preinit_array)\b", sections) is not None
 
 
 def faults(build, root):
     rules = Rules(root)
-    found = [] if rules.archives else ["hot_path.txt names no archive"]
+    found = [] if rules.layers else ["hot_path.txt names no layer"]
     found += [f"hot_path.txt: row of {name} has no reason" for name in rules.without_reason]
 
-    objects, constructors = {}, set()
-    for archive in rules.archives:
-        path = os.path.join(build, archive)
-        if not os.path.exists(path):
-            return found + [f"{archive}: was not built"]
-        library = re.sub(r"^lib|\.a$", "", os.path.basename(archive))
-        objects.update({f"{library}/{name}": value for name, value in symbols(path).items()})
-        constructors |= {f"{library}/{name}" for name in with_constructors(path)}
+    paths = {}
+    for layer in rules.layers:
+        in_layer = objects_of(build, layer)
+        if not in_layer:
+            return found + [f"src/{layer}: no object was built"]
+        paths.update(in_layer)
+    objects = {name: symbols(path) for name, path in paths.items()}
+    constructors = {name for name, path in paths.items() if has_constructor(path)}
 
     own = set().union(*(defined for defined, _ in objects.values()))
-    used_anywhere, used_by_object = set(), {name: set() for name in rules.objects}
+    used_by_object = {name: set() for name in rules.objects}
     for name, (_, undefined) in sorted(objects.items()):
         outside = undefined - own - {"_GLOBAL_OFFSET_TABLE_"}
-        used_anywhere |= outside & rules.anywhere
         outside -= rules.anywhere
         allowed = rules.objects.get(name, set())
         found += [f"{name}: uses '{symbol}', which tools/check/hot_path.txt does not allow it"
@@ -98,7 +94,6 @@ def faults(build, root):
     found += [f"hot_path.txt: {name} has no constructor" for name in sorted(rules.constructors - constructors)]
     for name, allowed in sorted(rules.objects.items()):
         found += [f"hot_path.txt: {name} does not use '{symbol}'" for symbol in sorted(allowed - used_by_object[name])]
-    found += [f"hot_path.txt: nothing uses '{symbol}'" for symbol in sorted(rules.anywhere - used_anywhere)]
     return found
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What is loaded into other people's programs exports its stated names, needs libc alone, and nothing else.
 
-libraries.txt has a row for each shared library of the build: path, `every` or `some` (must it export every name
-it may?), the names it may export (files that list them, or single names, comma-separated), and the libraries it may
-need beside libc, if any: one that needs more is not held to old versions of libc either.
+libraries.txt has a row for each shared library of the build: path; what it exports, comma-separated: files of names
+that it must export every one of, and names or patterns that it may; and the libraries it may need beside libc, if any:
+one that needs more is not held to old versions of libc either.
 
 usage: libraries.py BUILD [ROOT]
 """
 
+import fnmatch
 import glob
 import os
 import re
@@ -33,18 +34,22 @@ def rows(root):
 
 
 def names(root, spec):
-    found = set()
+    """(names that must be exported, patterns of names that may be)."""
+    required, patterns = set(), []
     for part in spec.split(","):
-        found |= set((tree.text(root, part) or "").split()) if "/" in part else {part}
-    return found
+        if "/" in part:
+            required |= set((tree.text(root, part) or "").split())
+        else:
+            patterns.append(part)
+    return required, patterns
 
 
-def faults_of(path, extent, allowed, also_needed):
+def faults_of(path, required, patterns, also_needed):
     found = []
     exported = {line.split()[0].split("@")[0] for line in output("nm", "-D", "-P", "--defined-only", path).splitlines()}
-    found += [f"exports '{name}', which is not in its list" for name in sorted(exported - allowed)]
-    if extent == "every":
-        found += [f"does not export '{name}'" for name in sorted(allowed - exported)]
+    found += [f"exports '{name}', which its row does not allow" for name in sorted(exported - required)
+              if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    found += [f"does not export '{name}'" for name in sorted(required - exported)]
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", path))
     found += [f"needs '{name}', which its row does not allow" for name in needed if name not in NEEDED | also_needed]
     if also_needed:
@@ -62,10 +67,10 @@ def faults_of(path, extent, allowed, also_needed):
 def faults(build, root):
     listed = rows(root)
     found = [] if listed else ["libraries.txt has no rows"]
-    for name, extent, spec, *also in listed:
+    for name, spec, *also in listed:
         path = os.path.join(build, name)
         if os.path.exists(path):
-            found += [f"{name}: {fault}" for fault in faults_of(path, extent, names(root, spec), set(also))]
+            found += [f"{name}: {fault}" for fault in faults_of(path, *names(root, spec), set(also))]
         else:
             found.append(f"{name}: was not built")
     known = {os.path.realpath(os.path.join(build, row[0])) for row in listed}

@@ -112,21 +112,28 @@ void forward(pid_t pid, const siginfo_t& info) {
 // Elsewhere whoever stops the program alone can continue it alone.
 bool at_terminal() { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
 
-// True: the program ended, and `*status` says how.
+void stop_with(pid_t pid) {
+  if (!at_terminal()) return;
+  raise(SIGSTOP);
+  // Continued, perhaps alone.
+  kill(pid, SIGCONT);
+}
+
+// True: the program ended, and `*status` says how. Also takes whatever else ended: as the first
+// process of a container we inherit the orphans.
 bool collect(pid_t pid, int* status) {
+  bool ended = false;
   int raw = 0;
-  const pid_t got = waitpid(pid, &raw, WNOHANG | WUNTRACED);
-  if (got != pid) return false;
-  if (WIFSTOPPED(raw)) {
-    if (at_terminal()) {
-      raise(SIGSTOP);
-      // Continued, perhaps alone.
-      kill(pid, SIGCONT);
+  for (pid_t got; (got = waitpid(-1, &raw, WNOHANG | WUNTRACED)) > 0;) {
+    if (got != pid) continue;
+    if (WIFSTOPPED(raw)) {
+      stop_with(pid);
+      continue;
     }
-    return false;
+    *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+    ended = true;
   }
-  *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
-  return true;
+  return ended;
 }
 
 }  // namespace

@@ -245,6 +245,9 @@ Result<int> join_job(const RunOptions& options, const std::string& job) {
     return fine.error();
   }
   ChildEnvironment variables;
+  // Whatever cleaned the environment in between may have kept the job and dropped these.
+  const InstallLayout layout = find_install_layout(executable_folder());
+  if (exists(layout.driver)) variables.preload({layout.driver, layout.management});
   apply_frameworks(*settings, &variables);
   return become({options.command, variables.variables()});
 }

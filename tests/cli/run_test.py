@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import unittest
 
 from command import BUILD, FAKE_NVML, GREEDY, VRAM, CommandTest, main
 
@@ -64,6 +65,11 @@ class Run(CommandTest):
         self.assertEqual(self.seen("--gpu", uuids[1][:12], *SIM2)["CUDA_VISIBLE_DEVICES"], uuids[1])
         self.assertEqual(self.devices_of_running("--gpu", "1,0", "-m", "0=4GiB,1=8GiB", *SIM2),
                          [(1, 8 * GIB), (0, 4 * GIB)])
+
+    def test_each_card_has_its_limit_whatever_the_program_numbers_it(self):
+        result = self.vram("run", "--gpu", "1,0", "-m", "0=4GiB,1=8GiB", *SIM2, "--", GREEDY)
+        self.assertIn("took 7674 MiB, then: out of memory", result.stdout)
+        self.assertRegex(result.stderr, r"GPU 1 peak 8GiB of 8GiB, \d+ requests denied .*; GPU 0 peak 0B of 4GiB")
 
     def test_inherited_cards_stay_as_they_are(self):
         for variable, indices in [("1", [1]), ("1,0", [1, 0]), ("0,9,1", [0]), ("", []), ("-1", []), ("0,0", [])]:
@@ -148,6 +154,14 @@ class Run(CommandTest):
                 out, _ = process.communicate(timeout=30)
                 self.assertEqual((out, process.returncode), ("got\n", 9))
 
+    def test_first_process_of_a_container_takes_orphans_and_signals(self):
+        program = "(sh -c 'exit 0' &); sleep 0.3; ps -o stat= -A | grep -c Z; kill -TERM 1; sleep 60"
+        result = subprocess.run(["unshare", "-r", "-p", "-f", "--mount-proc", VRAM, "run", "-q", *SIM, "--", "sh", "-c", program],
+                                env=self.environment, text=True, capture_output=True, check=False, timeout=60)
+        if "unshare" in result.stderr:
+            raise unittest.SkipTest(f"no namespace here: {result.stderr.splitlines()[0]}")
+        self.assertEqual((result.stdout, result.returncode), ("0\n", 143))
+
     def test_ignored_signals_stay_ignored(self):
         result = subprocess.run(["sh", "-c", f"trap '' HUP INT; exec {VRAM} run -q --sim 1x24GiB -- "
                                  "sh -c 'kill -HUP $$; kill -INT $$; echo alive'"],
@@ -188,6 +202,11 @@ class Run(CommandTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("took 3578 MiB, then: out of memory", result.stdout)
         self.assertEqual(result.stderr.count("vram: job"), 1)
+
+    def test_inner_run_restores_what_was_cleaned_away(self):
+        result = self.vram("run", "-q", "-m", "4GiB", *SIM, "--", "env", "-u", "LD_PRELOAD", VRAM, "run", "--", "printenv",
+                           "LD_PRELOAD")
+        self.assertEqual(result.stdout, LIBRARIES + "\n")
 
     def test_inner_run_with_a_limit_is_refused(self):
         for option in (("-m", "2GiB"), ("--gpu", "0"), ("--sim", "1x24GiB")):

@@ -4,14 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "sim/card_view.h"
 #include "sim/image.h"
-#include "sim/memory.h"
 #include "sim/scheduler.h"
 
 namespace vram::sim {
 
 // Kernels are only named here, never run.
-void* host_view(CUdeviceptr, size_t) { return nullptr; }
+void* card_view(CUdeviceptr, size_t) { return nullptr; }
 bool operation_cancelled() { return true; }
 
 namespace {

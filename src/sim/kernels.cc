@@ -10,7 +10,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "sim/memory.h"
+#include "sim/card_view.h"
 #include "sim/operation.h"
 #include "sim/scheduler.h"
 
@@ -55,7 +55,7 @@ struct Typed<Function> {
 template <typename T>
 T* view(Pointer<T> pointer, uint64_t count) {
   if (count > SIZE_MAX / sizeof(T)) return nullptr;
-  return static_cast<T*>(host_view(pointer.address, static_cast<size_t>(count) * sizeof(T)));
+  return static_cast<T*>(card_view(pointer.address, static_cast<size_t>(count) * sizeof(T)));
 }
 
 // out[i] = f(...) over all i, or an illegal address where one of the arrays is too short.

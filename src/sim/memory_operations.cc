@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "sim/card_view.h"
 #include "sim/memory.h"
 #include "sim/scheduler.h"
 #include "sim/try.h"
@@ -64,7 +65,7 @@ void wait_until(const T* word, T value, unsigned flags) {
 CUresult run_one(const CUstreamBatchMemOpParams& operation) {
   Word word;
   if (!word_of(operation, &word)) return CUDA_SUCCESS;
-  void* view = host_view(word.address, word.bytes);
+  void* view = card_view(word.address, word.bytes);
   if (view == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   switch (operation.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:

@@ -150,6 +150,11 @@ Pool* pool_of(CUdeviceptr base) {
   return nullptr;
 }
 
+bool pool_has_memory(CUdeviceptr base, size_t bytes) {
+  const Pool* const pool = pool_of(base);
+  return pool != nullptr && pool->has_memory(base, bytes);
+}
+
 void drop_pool_memory(int device) {
   for (Pool* const pool : all_pools()) {
     if (pool->device() == device) pool->free_all();

@@ -34,6 +34,10 @@ class Pool;
 // of a live block of a pool, own or imported.
 [[nodiscard]] CUresult pool_free(CUdeviceptr base, uint64_t stream_id, uint64_t number);
 
+// Whether work that runs on the card now can reach the range: all of a pool's memory, for a block
+// that is freed further along its stream is still there.
+[[nodiscard]] bool pool_has_memory(CUdeviceptr base, size_t bytes);
+
 // Graph memory: an allocation node has its address from the time it is added; card memory, by whole
 // 32 MiB of the device's graph pool, from its execution (commit) to its free node or cuMemFree
 // (uncommit). What is uncommitted stays reserved for graphs until graph_memory_trim().

@@ -28,7 +28,7 @@ Pool::Pool(int device, uint64_t max_bytes, CUmemAllocationHandleType handle_type
     if (base_ != 0) break;
   }
   if (base_ == 0) range_bytes_ = 0;
-  if (range_bytes_ != 0) holes_[base_] = {range_bytes_};
+  if (range_bytes_ != 0) add_hole(base_, {range_bytes_});
   committed_.resize(range_bytes_ / kPoolPiece);
 }
 
@@ -65,6 +65,24 @@ uint64_t Pool::missing_pieces(CUdeviceptr base, uint64_t bytes) const {
     if (!committed_[piece]) ++missing;
   }
   return missing;
+}
+
+bool Pool::has_memory(CUdeviceptr base, uint64_t bytes) const {
+  const std::lock_guard held(mutex_);
+  return bytes <= range_bytes_ - (base - base_) && missing_pieces(base, bytes) == 0;
+}
+
+// A plain hole that needs no card memory, the smallest but for a few that lie badly. Most requests
+// end here, so that a pool of many holes need not be looked through.
+bool Pool::find_committed_hole(uint64_t bytes, Run* out) const {
+  constexpr int kTries = 8;
+  auto candidate = plain_by_size_.lower_bound({bytes, 0});
+  for (int i = 0; i < kTries && candidate != plain_by_size_.end(); ++i, ++candidate) {
+    if (missing_pieces(candidate->second, bytes) != 0) continue;
+    *out = {candidate->second, candidate->first};
+    return true;
+  }
+  return false;
 }
 
 // The smallest run that needs no card memory, else the one that needs the least.
@@ -112,14 +130,26 @@ void Pool::consume(CUdeviceptr base, uint64_t bytes) {
   for (auto hole = holes_.find(base); hole != holes_.end() && hole->first < end;) {
     const CUdeviceptr hole_end = hole->first + hole->second.bytes;
     Hole rest = hole->second;
-    hole = holes_.erase(hole);
-    if (hole_end > end) {
-      rest.bytes = hole_end - end;
-      hole = holes_.emplace(end, rest).first;
-    } else if (rest.stream != 0) {
-      --pending_;
-    }
+    hole = remove_hole(hole);
+    if (hole_end <= end) continue;
+    rest.bytes = hole_end - end;
+    add_hole(end, rest);
+    return;
   }
+}
+
+void Pool::add_hole(CUdeviceptr base, const Hole& hole) {
+  holes_[base] = hole;
+  if (hole.stream == 0) {
+    plain_by_size_.emplace(hole.bytes, base);
+  } else {
+    pending_[hole.stream].push_back({base, hole.number});
+  }
+}
+
+Pool::Holes::iterator Pool::remove_hole(Holes::iterator hole) {
+  if (hole->second.stream == 0) plain_by_size_.erase({hole->second.bytes, hole->first});
+  return holes_.erase(hole);
 }
 
 CUresult Pool::allocate(uint64_t bytes, uint64_t stream, CUdeviceptr* out) {
@@ -129,7 +159,9 @@ CUresult Pool::allocate(uint64_t bytes, uint64_t stream, CUdeviceptr* out) {
   const std::lock_guard held(mutex_);
   settle_reached();
   Run run;
-  if (!find_run(rounded, stream, &run)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!find_committed_hole(rounded, &run) && !find_run(rounded, stream, &run)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (!commit(run.base, rounded)) {
     release_pieces(0);
     if (!commit(run.base, rounded)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -146,39 +178,44 @@ bool Pool::free(CUdeviceptr base, uint64_t stream, uint64_t number) {
   const std::lock_guard held(mutex_);
   const auto block = blocks_.find(base);
   if (block == blocks_.end()) return false;
-  const auto hole = holes_.emplace(base, Hole{block->second, stream, number}).first;
+  add_hole(base, {block->second, stream, number});
   usage_.used -= block->second;
   blocks_.erase(block);
-  ++pending_;
-  if (stream == 0) make_plain(hole);
+  if (stream == 0) make_plain(holes_.find(base));
   return true;
 }
 
 // Joins the hole with its plain neighbours.
 void Pool::make_plain(Holes::iterator hole) {
-  --pending_;
-  hole->second.stream = 0;
-  const auto next = std::next(hole);
-  if (next != holes_.end() && next->second.stream == 0 &&
-      next->first == hole->first + hole->second.bytes) {
-    hole->second.bytes += next->second.bytes;
-    holes_.erase(next);
+  CUdeviceptr base = hole->first;
+  uint64_t bytes = hole->second.bytes;
+  auto next = remove_hole(hole);
+  if (next != holes_.end() && next->second.stream == 0 && next->first == base + bytes) {
+    bytes += next->second.bytes;
+    next = remove_hole(next);
   }
-  if (hole == holes_.begin()) return;
-  const auto previous = std::prev(hole);
-  if (previous->second.stream == 0 && previous->first + previous->second.bytes == hole->first) {
-    previous->second.bytes += hole->second.bytes;
-    holes_.erase(hole);
+  if (next != holes_.begin()) {
+    const auto previous = std::prev(next);
+    if (previous->second.stream == 0 && previous->first + previous->second.bytes == base) {
+      base = previous->first;
+      bytes += previous->second.bytes;
+      remove_hole(previous);
+    }
   }
+  add_hole(base, {bytes});
 }
 
 void Pool::settle_reached() {
-  if (pending_ == 0) return;
-  std::vector<CUdeviceptr> done;
-  for (const auto& [base, hole] : holes_) {
-    if (hole.stream != 0 && reached(hole.stream, hole.number)) done.push_back(base);
+  for (auto& [stream, frees] : pending_) {
+    while (!frees.empty() && reached(stream, frees.front().number)) {
+      const auto hole = holes_.find(frees.front().base);
+      const bool current = hole != holes_.end() && hole->second.stream == stream &&
+                           hole->second.number == frees.front().number;
+      frees.pop_front();
+      if (current) make_plain(hole);
+    }
   }
-  for (const CUdeviceptr base : done) make_plain(holes_.find(base));
+  std::erase_if(pending_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 void Pool::release_pieces(uint64_t keep) {
@@ -220,11 +257,12 @@ void Pool::free_all() {
     (void)take_allocation(base, MemoryKind::kPool, &allocation);
   }
   blocks_.clear();
-  pending_ = 0;
+  pending_.clear();
   threshold_ = 0;
   usage_.used = 0;
   holes_.clear();
-  if (range_bytes_ != 0) holes_[base_] = {range_bytes_};
+  plain_by_size_.clear();
+  if (range_bytes_ != 0) add_hole(base_, {range_bytes_});
   release_pieces(0);
 }
 

@@ -12,8 +12,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace vram::sim {
@@ -45,6 +49,9 @@ class Pool {
   // False when no block begins there.
   [[nodiscard]] bool free(CUdeviceptr base, uint64_t stream, uint64_t number);
 
+  // Card memory lies behind the whole range, in blocks or not.
+  [[nodiscard]] bool has_memory(CUdeviceptr base, uint64_t bytes) const;
+
   // Makes plain what its stream has reached, then gives back what is above the threshold.
   void synchronised();
   // Gives back pieces while more than `keep` bytes are reserved. Does not look at streams.
@@ -66,11 +73,19 @@ class Pool {
     uint64_t bytes = 0;
   };
 
+  struct Free {  // a pending hole, in the order of its stream
+    CUdeviceptr base = 0;
+    uint64_t number = 0;
+  };
+
+  [[nodiscard]] bool find_committed_hole(uint64_t bytes, Run* out) const;
   [[nodiscard]] bool find_run(uint64_t bytes, uint64_t stream, Run* out) const;
   [[nodiscard]] uint64_t missing_pieces(CUdeviceptr base, uint64_t bytes) const;
   [[nodiscard]] bool commit(CUdeviceptr base, uint64_t bytes);
   void consume(CUdeviceptr base, uint64_t bytes);
   void make_plain(Holes::iterator hole);
+  void add_hole(CUdeviceptr base, const Hole& hole);
+  Holes::iterator remove_hole(Holes::iterator hole);
   void settle_reached();
   void release_pieces(uint64_t keep);
   [[nodiscard]] size_t piece_of(CUdeviceptr address) const;
@@ -85,7 +100,9 @@ class Pool {
   std::vector<bool> committed_;
   std::map<CUdeviceptr, uint64_t> blocks_;
   Holes holes_;
-  size_t pending_ = 0;  // holes that are not plain
+  std::set<std::pair<uint64_t, CUdeviceptr>> plain_by_size_;
+  // By stream. An entry whose hole has been used again in the meantime is passed over.
+  std::unordered_map<uint64_t, std::deque<Free>> pending_;
   Usage usage_;
 };
 

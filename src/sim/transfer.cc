@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "sim/array.h"
+#include "sim/card_view.h"
 #include "sim/costs.h"
 #include "sim/memory.h"
 
@@ -19,6 +20,9 @@ struct Side {
   size_t x, y, z;
   size_t pitch, rows_per_slice;
 };
+
+// host_view() for what the program asks now, card_view() for what runs.
+using View = void* (*)(CUdeviceptr address, size_t bytes);
 
 struct Extent {
   size_t width, height, depth;
@@ -78,14 +82,14 @@ size_t offset_of(const Side& side, size_t row, size_t slice) {
 
 // The bytes of a side from its first to its last, in the process; null where the card's memory
 // does not reach. Pageable host memory is taken as it is.
-std::byte* view_of(const Side& side, const Extent& extent) {
+std::byte* view_of(const Side& side, const Extent& extent, View view) {
   const size_t first = offset_of(side, 0, 0);
   const size_t last = offset_of(side, extent.height - 1, extent.depth - 1) + extent.width;
   if (side.address == 0) return nullptr;
   const CUdeviceptr address = side.address + first;
   const bool on_card = side.type == CU_MEMORYTYPE_DEVICE || is_device_address(address);
   if (!on_card) return reinterpret_cast<std::byte*>(address);
-  return static_cast<std::byte*>(host_view(address, last - first));
+  return static_cast<std::byte*>(view(address, last - first));
 }
 
 bool is_wide_enough(const Side& side, const Extent& extent) {
@@ -106,9 +110,9 @@ void fill_row(std::byte* row, size_t count, unsigned value) {
   }
 }
 
-std::byte* view_of(const CUDA_MEMSET_NODE_PARAMS& fill) {
+std::byte* view_of(const CUDA_MEMSET_NODE_PARAMS& fill, View view) {
   const size_t row = fill.width * fill.elementSize;
-  return static_cast<std::byte*>(host_view(fill.dst, (fill.height - 1) * fill.pitch + row));
+  return static_cast<std::byte*>(view(fill.dst, (fill.height - 1) * fill.pitch + row));
 }
 
 }  // namespace
@@ -120,7 +124,7 @@ CUresult check_copy(const CUDA_MEMCPY3D& copy) {
   const Extent extent = extent_of(copy);
   if (is_empty(extent)) return CUDA_SUCCESS;
   for (const Side& side : {source_of(copy), target_of(copy)}) {
-    if (!is_wide_enough(side, extent) || view_of(side, extent) == nullptr) {
+    if (!is_wide_enough(side, extent) || view_of(side, extent, host_view) == nullptr) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -132,8 +136,8 @@ CUresult run_copy(const CUDA_MEMCPY3D& copy) {
   if (is_empty(extent)) return CUDA_SUCCESS;
   const Side source = source_of(copy);
   const Side target = target_of(copy);
-  const std::byte* from = view_of(source, extent);
-  std::byte* to = view_of(target, extent);
+  const std::byte* from = view_of(source, extent, card_view);
+  std::byte* to = view_of(target, extent, card_view);
   if (from == nullptr || to == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t slice = 0; slice < extent.depth; ++slice) {
     for (size_t row = 0; row < extent.height; ++row) {
@@ -153,12 +157,12 @@ CUresult check_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
   if (fill.height > 1 && (fill.pitch < fill.width * size || fill.pitch % size != 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return view_of(fill) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return view_of(fill, host_view) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult run_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
-  std::byte* row = view_of(fill);
+  std::byte* row = view_of(fill, card_view);
   if (row == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t y = 0; y < fill.height; ++y, row += fill.pitch) {
     switch (fill.elementSize) {

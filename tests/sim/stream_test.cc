@@ -156,6 +156,19 @@ TEST_F(Streams, CostTheCardHalfAMebibyteEach) {
   for (CUstream stream : streams) EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
+// The free comes after the work in the stream, though the call comes before the work has run.
+TEST_F(Streams, WorkReachesABlockThatIsFreedAfterIt) {
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuMemAllocAsync(&block, kMiB, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(spin(50 * kMillisecond, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(fill(block, 1, 12, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32Async(block + 4, 13, 1, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoDAsync(words_, block, 8, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemFreeAsync(block, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemsetD8Async(block, 0, 1, stream_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(word(stream_), 12u);
+}
+
 TEST_F(Streams, ThreadsMaySubmitToOneStreamAtOnce) {
   constexpr int kThreads = 8;
   constexpr int kCalls = 200;

@@ -1,11 +1,11 @@
 // Device code as the vendor's compiler writes it: cubins, fat binaries, packed and not.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <utility>
 
 #include "execution_test.h"
+#include "nvcc.h"
 
 namespace vram::sim_test {
 namespace {
@@ -27,18 +27,6 @@ __global__ void __launch_bounds__(128) mixed(char a, Mixed s, short b, double* p
   p[0] = block[b] + a + counter + coefficients[b];
 }
 )";
-
-std::string find_nvcc() {
-  std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
-  path += ":/usr/local/cuda/bin";
-  for (size_t at = 0; at < path.size();) {
-    const size_t end = std::min(path.find(':', at), path.size());
-    const std::filesystem::path candidate = path.substr(at, end - at) + "/nvcc";
-    if (std::filesystem::exists(candidate)) return candidate;
-    at = end + 1;
-  }
-  return {};
-}
 
 class Images : public Execution {
  protected:

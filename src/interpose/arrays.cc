@@ -4,6 +4,7 @@
 
 #include "interpose/block.h"
 #include "interpose/export.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 namespace {
@@ -12,6 +13,7 @@ using driver::real;
 using ledger::Account;
 
 constexpr std::uint64_t kPiece = 2 * kMiB;
+constexpr std::uint64_t kLargestSmall = kMiB;
 // These have no memory of their own; it is mapped into them from handles, which are charged.
 constexpr unsigned kWithoutMemory = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
@@ -64,16 +66,44 @@ std::uint64_t mipmap_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels, CUdevice 
   return told == CUDA_SUCCESS ? needs.size : estimate(d, levels);
 }
 
+// Small arrays share pieces of 2 MiB, and an array has no address that would tell which. They are
+// charged by their sum, in whole pieces; what their placement wastes beside is found by measuring.
+std::uint64_t pieces(std::uint64_t bytes) { return round_up(bytes, kPiece); }
+
+std::uint64_t charge_to_add(Device& device, std::uint64_t bytes) {
+  if (bytes > kLargestSmall) return pieces(bytes);
+  const std::uint64_t sum = device.small_arrays.fetch_add(bytes, std::memory_order_acq_rel);
+  return pieces(sum + bytes) - pieces(sum);
+}
+
+std::uint64_t charge_to_remove(Device& device, std::uint64_t bytes) {
+  if (bytes > kLargestSmall) return pieces(bytes);
+  const std::uint64_t sum = device.small_arrays.fetch_sub(bytes, std::memory_order_acq_rel);
+  return pieces(sum) - pieces(sum - bytes);
+}
+
+// An array that came to nothing: `added` was reserved for it and is not any more. What it shared
+// with others that came meanwhile stays charged.
+void undo_add(Device& device, std::uint64_t bytes, std::uint64_t added) {
+  const std::uint64_t removed = charge_to_remove(device, bytes);
+  if (added > removed) device.account.charge(added - removed);
+  if (removed > added) device.account.uncharge(removed - added);
+}
+
 template <typename Handle, typename Size, typename Call, typename Destroy>
 CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy) {
   Here here{};
   if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
-  const std::uint64_t needs = size(static_cast<CUdevice>(here.ordinal));
-  const std::uint64_t bytes = round_up(needs, kPiece);
+  const std::uint64_t needs = round_up(size(static_cast<CUdevice>(here.ordinal)), wire::kGranule);
   const Account& account = here.device->account;
-  if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  measure_near_limit(*here.device, needs);
+  const std::uint64_t bytes = charge_to_add(*here.device, needs);
+  if (!account.reserve(bytes)) {
+    undo_add(*here.device, needs, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   CUresult result = call();
-  const Block block{bytes, here.ordinal, here.context, Kind::kArray};
+  const Block block{needs, here.ordinal, here.context, Kind::kArray};
   if (result == CUDA_SUCCESS &&
       !process().blocks.insert(reinterpret_cast<std::uint64_t>(*out), pack(block))) {
     destroy(*out);
@@ -81,6 +111,7 @@ CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy
   }
   if (result != CUDA_SUCCESS) {
     account.roll_back(bytes);
+    undo_add(*here.device, needs, bytes);
     return result;
   }
   account.commit(bytes);
@@ -95,15 +126,15 @@ CUresult unmake(Handle handle, Call call) {
   if (!process().blocks.take(key, &value)) return call();
   const Block block = unpack_block(value);
   const Account& account = process().device[block.device].account;
-  account.begin_release(block.bytes);
+  const std::uint64_t pending = pieces(block.bytes);
+  account.begin_release(pending);
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS) {
+    forget_array(block);
+  } else {
     (void)process().blocks.insert(key, value);
-    account.keep(block.bytes);
-    return result;
   }
-  account.end_release(block.bytes);
-  account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(block.bytes));
+  account.keep(pending);
   return result;
 }
 
@@ -136,6 +167,14 @@ CUresult make_array(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR& d, Call call)
 }
 
 }  // namespace
+
+void forget_array(const Block& block) {
+  Device& device = process().device[block.device];
+  const std::uint64_t bytes = charge_to_remove(device, block.bytes);
+  device.account.uncharge(bytes);
+  device.account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(bytes));
+}
+
 }  // namespace vram::interpose
 
 using namespace vram::interpose;

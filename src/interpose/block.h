@@ -43,6 +43,9 @@ inline wire::Part part_of(Kind kind) {
   return kind == Kind::kManaged ? wire::Part::kManaged : wire::Part::kBlocks;
 }
 
+// Gives up what is charged for an array that is gone; see arrays.cc.
+void forget_array(const Block& block);
+
 // Gives up what the process held in a context that is gone. The driver freed it already.
 void forget_context(std::uint32_t device, std::uint32_t context);
 

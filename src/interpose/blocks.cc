@@ -2,13 +2,13 @@
 //
 // A driver carves requests of up to 1 MiB from slabs of 2 MiB and takes whole 2 MiB pieces above
 // that (docs/design/driver-behaviour.md). A small request therefore may or may not take a slab, and
-// only the address it gets tells which. So a whole slab is reserved before the call, and given up
-// again when the address lies in a slab that is already charged.
+// only the address it gets tells which. So from its first small request on the process holds one
+// slab in reserve, charged and unused (its "slab credit"): a request is made under it, and pays for
+// a slab of its own if it took one. When it cannot pay, it is undone. So the cap holds at every
+// moment, for 2 MiB a process and card, and a request that finds room in a slab costs no charge.
 //
-// At the cap no slab can be reserved, but the request may still fit in one that is there. For that
-// case the process holds one slab in reserve (its "slab credit") from its first small request on:
-// the request is tried under it, and undone if it took a new slab after all. So the cap holds at
-// every moment, for 2 MiB a process and card.
+// A thread that finds the credit lent to another reserves a slab before the call, and gives it up
+// again when the address lies in a slab that is already charged.
 
 #include "interpose/block.h"
 #include "interpose/export.h"
@@ -73,6 +73,7 @@ CUresult keep_or_free(const Here& here, CUdeviceptr address, std::uint64_t bytes
 template <typename Call>
 CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out, Call call) {
   const Account& account = here.device->account;
+  measure_near_limit(*here.device, bytes);
   if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
   CUresult result = call(&address);
@@ -139,9 +140,9 @@ CUresult take_small(const Here& here, std::uint64_t requested, CUdeviceptr* out,
   const std::uint64_t bytes = round_up(requested, wire::kGranule);
   const Account& account = here.device->account;
   get_credit(here);
-  if (account.try_reserve(kSlab)) return take_small_reserved(here, bytes, out, call);
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (take_small_on_credit(here, bytes, out, call, &result) == Tried::kDone) return result;
+  measure_near_limit(*here.device, kSlab);
   if (!account.reserve(kSlab)) return CUDA_ERROR_OUT_OF_MEMORY;
   return take_small_reserved(here, bytes, out, call);
 }
@@ -168,6 +169,11 @@ CUresult take(std::uint64_t bytes, CUdeviceptr* out, Call call) {
 }
 
 void settle_freed(const Account& account, std::uint64_t address, const Block& block) {
+  if (block.kind == Kind::kArray) {
+    forget_array(block);
+    account.keep(block.bytes);
+    return;
+  }
   if (block.kind == Kind::kSmall) {
     if (!leave_slab(address)) {
       account.keep(kSlab);
@@ -185,9 +191,8 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
 // charged follows the card.
 void settle_freed_in_order(const Account& account, std::uint64_t address, const Block& block) {
   Device& device = process().device[block.device];
-  std::uint64_t held = 0;
   // Where nobody tells what the card holds, nobody would ever tell that it has gone.
-  if (!held_by_process(device, &held)) return settle_freed(account, address, block);
+  if (!measure(device)) return settle_freed(account, address, block);
   const bool small = block.kind == Kind::kSmall;
   account.keep(small ? kSlab : block.bytes);
   if (small && !leave_slab(address)) return;

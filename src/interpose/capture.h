@@ -1,19 +1,22 @@
 #pragma once
 
-// Asking the driver something while a stream is being captured.
+// Streams being captured. In the default capture mode a query such as a pool's attribute, made by
+// any thread, ends the capture with an error (docs/design/driver-behaviour.md). The driver's own
+// way out is the thread's capture mode: in relaxed mode the thread may ask.
 //
-// In the default capture mode a query such as a pool's attribute, made by any thread, ends the
-// capture with an error (docs/design/driver-behaviour.md). The driver's own way out is the thread's
-// capture mode: in relaxed mode the thread may ask.
+// Captures under way are counted where they begin and end, so that a process without one asks the
+// driver nothing about them. The count errs upwards only: a capture whose end failed stays counted.
 
-#include "driver/real.h"
+#include "interpose/process.h"
 
 namespace vram::interpose {
+
+inline bool may_be_capturing() { return process().captures.load(std::memory_order_relaxed) != 0; }
 
 class RelaxedCapture {
  public:
   RelaxedCapture() {
-    if (driver::real.cuThreadExchangeStreamCaptureMode == nullptr) return;
+    if (!may_be_capturing()) return;
     active_ = driver::real.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
   }
   ~RelaxedCapture() {
@@ -29,6 +32,7 @@ class RelaxedCapture {
 
 // True also when the driver will not say: then the call itself goes to the driver unchanged.
 inline bool is_capturing(decltype(&::cuStreamIsCapturing) ask, CUstream stream) {
+  if (!may_be_capturing()) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }

@@ -52,9 +52,7 @@ void learn_price(const Device& device, std::uint64_t bytes) {
 
 // A context was made and `price` is charged for it, `before` for everything like it until then.
 void settle_price(Device& device, std::uint64_t before, std::uint64_t price) {
-  std::uint64_t held = 0;
-  if (held_by_process(device, &held)) {
-    measure(device);
+  if (measure(device)) {
     const std::uint64_t after = device.account.part(wire::Part::kContext);
     if (after > before) learn_price(device, after - before);
   } else if (price > kUnmeasured) {
@@ -105,11 +103,7 @@ void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
   Device& device = process().device[ordinal];
   device.stack_bytes.store(0, std::memory_order_relaxed);
   reconcile_pools();
-  std::uint64_t unknown = 0;
-  if (held_by_process(device, &unknown)) {
-    measure(device);
-    return;
-  }
+  if (measure(device)) return;
   // The process left the card's list, or there is no NVML: the price is all there is to give back.
   const std::uint64_t part = device.account.part(wire::Part::kContext);
   const std::uint64_t gone = price < part ? price : part;
@@ -258,7 +252,9 @@ VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc res
 VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx context) {
   VRAM_ENTER(cuGreenCtxDestroy, context);
   const CUresult result = real.cuGreenCtxDestroy(context);
-  if (result == CUDA_SUCCESS && joined()) measure_all();
+  if (result != CUDA_SUCCESS || !joined()) return result;
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) measure(self.device[d]);
   return result;
 }
 

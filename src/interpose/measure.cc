@@ -1,12 +1,12 @@
 #include "interpose/measure.h"
 
-#include <dlfcn.h>
-#include <nvml.h>
-#include <pthread.h>
-#include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/process_identity.h"
+#include "interpose/card.h"
 #include "interpose/job.h"
+#include "ledger/slots.h"
 
 namespace vram::interpose {
 namespace {
@@ -14,93 +14,103 @@ namespace {
 using ledger::Account;
 using wire::Part;
 
-struct Nvml {
-  decltype(&::nvmlInit_v2) init;
-  decltype(&::nvmlDeviceGetHandleByUUID) by_uuid;
-  decltype(&::nvmlDeviceGetComputeRunningProcesses_v3) processes;
-  bool usable;
-};
-Nvml nvml{};
-pthread_once_t once = PTHREAD_ONCE_INIT;
-
-void open_nvml() {
-  const wire::Job* shared = job();
-  const char* chosen = shared == nullptr ? "" : shared->header.nvml_path;
-  void* library = dlopen(*chosen != '\0' ? chosen : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return;
-  nvml.init = reinterpret_cast<decltype(nvml.init)>(dlsym(library, "nvmlInit_v2"));
-  nvml.by_uuid =
-      reinterpret_cast<decltype(nvml.by_uuid)>(dlsym(library, "nvmlDeviceGetHandleByUUID"));
-  nvml.processes = reinterpret_cast<decltype(nvml.processes)>(
-      dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3"));
-  if (nvml.init == nullptr || nvml.by_uuid == nullptr || nvml.processes == nullptr) return;
-  nvml.usable = nvml.init() == NVML_SUCCESS;
-}
-
-void format_uuid(const std::uint8_t* uuid, char* out, std::size_t size) {
-  char* at = out;
-  at += snprintf(at, size, "GPU-");
-  for (int i = 0; i < 16; ++i) {
-    const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-    at += snprintf(at, size - static_cast<std::size_t>(at - out), dash ? "-%02x" : "%02x", uuid[i]);
-  }
-}
-
 std::uint64_t named_bytes(const Account& account) {
   return account.part(Part::kBlocks) + account.part(Part::kVirtual) + account.part(Part::kPools) +
          account.part(Part::kGraphs);
 }
 
-// One try. False: something was allocated or freed meanwhile, the figures do not belong together.
-bool measure_once(Device& device) {
-  const Account& account = device.account;
-  const std::uint64_t before = named_bytes(account);
-  if (account.own_pending() != 0) return false;
-  std::uint64_t held = 0;
-  if (!held_by_process(device, &held)) return true;
-  if (account.own_pending() != 0 || named_bytes(account) != before) return false;
-  const std::uint64_t measured = held > before ? held - before : 0;
-  const std::uint64_t charged = account.part(Part::kContext);
-  if (!account.swap_part(Part::kContext, charged, measured)) return false;
-  if (measured > charged) account.charge(measured - charged);
-  if (measured < charged) account.uncharge(charged - measured);
-  return true;
+// What calls account for in one slot, as long as no call is under way there.
+struct Named {
+  std::uint64_t bytes;
+  bool still;
+};
+
+Named named_in(const Account& account) {
+  return {named_bytes(account), account.own_pending() == 0};
 }
 
-}  // namespace
+// Makes the slot's context part what the card shows beside `named`.
+void settle_slot(const Account& account, std::uint64_t identity, std::uint64_t held,
+                 std::uint64_t named) {
+  const std::uint64_t measured = held > named ? held - named : 0;
+  const std::uint64_t charged = account.part(Part::kContext);
+  if (measured == charged || !account.swap_part(Part::kContext, charged, measured)) return;
+  ledger::adjust(*job(), account.device(), account.slot(), identity,
+                 static_cast<std::int64_t>(measured) - static_cast<std::int64_t>(charged));
+}
 
-bool held_by_process(const Device& device, std::uint64_t* bytes) {
-  pthread_once(&once, open_nvml);
-  if (!nvml.usable) return false;
-  char uuid[48];
-  format_uuid(device.uuid, uuid, sizeof uuid);
-  nvmlDevice_t handle = nullptr;
-  if (nvml.by_uuid(uuid, &handle) != NVML_SUCCESS) return false;
-  constexpr unsigned kMost = 512;
-  nvmlProcessInfo_t rows[kMost];
-  unsigned count = kMost;
-  if (nvml.processes(handle, &count, rows) != NVML_SUCCESS) return false;
-  const auto self = static_cast<unsigned>(getpid());
-  for (unsigned i = 0; i < count; ++i) {
-    if (rows[i].pid != self) continue;
-    if (rows[i].usedGpuMemory == static_cast<unsigned long long>(NVML_VALUE_NOT_AVAILABLE)) {
-      return false;
-    }
-    *bytes = rows[i].usedGpuMemory;
+// One process of the job in one reading of the card.
+bool settle_process(const CardReading& card, const Account& account, std::uint64_t identity,
+                    const Named& before) {
+  const Named after = named_in(account);
+  if (!before.still || !after.still || before.bytes != after.bytes) return false;
+  for (unsigned i = 0; i < card.count; ++i) {
+    if (card.process[i].pid != static_cast<unsigned>(base::pid_of(identity))) continue;
+    settle_slot(account, identity, card.process[i].bytes + card.beside_rows, before.bytes);
     return true;
   }
   return false;
 }
 
-void measure(Device& device) {
+std::uint64_t coarse_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+bool listed(const CardReading& card) {
+  const auto self = static_cast<unsigned>(getpid());
+  for (unsigned i = 0; i < card.count; ++i) {
+    if (card.process[i].pid == self) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool measure(Device& device) {
   constexpr int kTries = 4;
-  for (int i = 0; i < kTries && !measure_once(device); ++i) {
+  const Account& account = device.account;
+  const std::uint64_t identity = job()->identity[account.slot()].load(std::memory_order_relaxed);
+  for (int i = 0; i < kTries; ++i) {
+    const Named before = named_in(account);
+    CardReading card{};
+    if (!read_card(device, &card) || !listed(card)) return false;
+    if (settle_process(card, account, identity, before)) break;
+  }
+  return true;
+}
+
+void measure_job(Device& device) {
+  const wire::Job& shared = *job();
+  constexpr std::uint32_t kMost = 256;  // neighbours looked at; more would cost more than it tells
+  Named before[kMost];
+  const auto account_of = [&](std::uint32_t slot) {
+    return Account(job(), device.account.device(), slot, &ledger::real_world());
+  };
+  std::uint32_t used = shared.header.slots_used.load(std::memory_order_acquire);
+  if (used > kMost) used = kMost;
+  for (std::uint32_t slot = 0; slot < used; ++slot) before[slot] = named_in(account_of(slot));
+  CardReading card{};
+  if (!read_card(device, &card)) return;
+  for (std::uint32_t slot = 0; slot < used; ++slot) {
+    const std::uint64_t identity = shared.identity[slot].load(std::memory_order_acquire);
+    if (!ledger::occupied(identity)) continue;
+    (void)settle_process(card, account_of(slot), identity, before[slot]);
   }
 }
 
-void measure_all() {
-  Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) measure(self.device[d]);
+void measure_near_limit(Device& device, std::uint64_t bytes) {
+  constexpr std::uint64_t kZone = 512 * kMiB;
+  constexpr std::uint64_t kEvery_ms = 4;
+  const ledger::Usage usage = device.account.usage();
+  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
+  if (left > kZone && bytes < left - kZone) return;
+  const std::uint64_t now = coarse_ms();
+  std::uint64_t last = device.measured_ms.load(std::memory_order_relaxed);
+  if (now - last < kEvery_ms || !device.measured_ms.compare_exchange_strong(last, now)) return;
+  measure_job(device);
 }
 
 bool over_limit(const Device& device) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Memory that no call names: contexts, modules, stacks, streams, and what a destroyed pool still
-// holds. It is measured: what NVML says this process holds on the card, less what is charged for
-// calls. Where NVML does not know the process (another pid namespace, no NVML), a context
-// costs what somebody in the job measured, or nothing known.
+// Memory that no call names: contexts, modules, stacks, streams, what a destroyed pool still holds,
+// and what a driver takes at a kernel's launch. It is measured: what NVML says a process holds on
+// the card, less what is charged for calls. Where NVML does not know the process (another pid
+// namespace, no NVML), a context costs what somebody measured before, and the rest is not seen.
 
 #include <cstdint>
 
@@ -11,15 +11,19 @@
 
 namespace vram::interpose {
 
-// What NVML says this process holds on the card, bytes. False: it does not say. 16 µs; the first
-// call loads NVML.
-[[nodiscard]] bool held_by_process(const Device& device, std::uint64_t* bytes);
+// Charges what this process holds beside its calls, or gives back what is charged too much for it.
+// The charge may go over the limit; see over_limit(). False: NVML does not know the process. Takes
+// 20 µs; the first call loads NVML. Threads: any; a figure that calls under way may have blurred is
+// not used.
+bool measure(Device& device);
 
-// Charges what is held beside the calls, or gives back what is charged too much for it. The charge
-// may go over the limit; see over_limit(). Threads: any; concurrent calls that allocate make it try
-// again, and finally leave the charge as it is.
-void measure(Device& device);
-void measure_all();
+// The same for every process of the job on this card: a neighbour's context may have grown since
+// that neighbour last made a call.
+void measure_job(Device& device);
+
+// To be called before `bytes` are reserved: near the limit it measures the job, at most once in a
+// few milliseconds. Far from it, it costs a comparison.
+void measure_near_limit(Device& device, std::uint64_t bytes);
 
 // True: more is charged than the limit allows.
 bool over_limit(const Device& device);

@@ -10,27 +10,32 @@ namespace {
 
 using driver::real;
 
-bool any_over_limit() {
+// Measures every card; true when this process's share of one grew to over the limit.
+bool grew_over_limit() {
   Process& self = process();
+  bool over = false;
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    if (over_limit(self.device[d])) return true;
+    Device& device = self.device[d];
+    const std::uint64_t before = device.account.part(wire::Part::kContext);
+    if (!measure(device)) continue;
+    const bool grew = device.account.part(wire::Part::kContext) > before;
+    over = over || (grew && over_limit(device));
   }
-  return false;
+  return over;
 }
 
 template <typename Load, typename Unload>
 CUresult load_measured(Load load, Unload unload) {
   const CUresult result = load();
   if (result != CUDA_SUCCESS || !joined()) return result;
-  measure_all();
-  if (!any_over_limit()) return result;
+  if (!grew_over_limit()) return result;
   unload();
-  measure_all();
+  (void)grew_over_limit();
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult measured(CUresult result) {
-  if (result == CUDA_SUCCESS && joined()) measure_all();
+  if (result == CUDA_SUCCESS && joined()) (void)grew_over_limit();
   return result;
 }
 

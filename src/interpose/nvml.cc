@@ -2,6 +2,7 @@
 
 #include "base/process_identity.h"
 #include "driver/nvml_api.h"
+#include "interpose/departed.h"
 #include "interpose/job.h"
 #include "ledger/devices.h"
 #include "ledger/ledger.h"
@@ -51,6 +52,7 @@ bool account_of(nvmlDevice_t device, ledger::Usage* usage) {
   }
   const std::uint32_t found = ledger::find_device(*shared, uuid);
   if (found == ledger::kNoDevice) return false;
+  reap_departed(*shared);
   *usage = ledger::Account(shared, found, 0, &ledger::real_world()).usage();
   return true;
 }

@@ -203,6 +203,7 @@ CUresult allocate(const Pool& pool, const Stream& stream, std::uint64_t bytes, C
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   get_credit(pool);
   const bool one_piece = growth == kPiece;
+  measure_near_limit(*pool.device, growth);
   if (one_piece && try_on_credit(pool, stream, out, call, &result)) return result;
   if (account.try_reserve(growth)) return allocate_reserved(pool, growth, out, call);
   shed(pool);
@@ -216,6 +217,10 @@ CUresult allocate(const Pool& pool, const Stream& stream, std::uint64_t bytes, C
 }
 
 bool device_of_stream(CUstream stream, CUdevice* ordinal) {
+  if (process().device_count == 1) {
+    *ordinal = 0;
+    return true;
+  }
   const auto special = reinterpret_cast<std::uintptr_t>(stream);
   CUcontext context = nullptr;
   Here here{};

@@ -33,6 +33,12 @@ Storage storage;
 
 thread_local unsigned depth = 0;
 
+// This process, while it joins.
+struct {
+  std::uint64_t identity;
+  std::uint64_t pid_namespace;
+} joining;
+
 void wipe_by_hand() { memset(&storage, 0, sizeof storage); }
 
 void describe_self(wire::Job* shared, std::uint32_t slot) {
@@ -88,11 +94,23 @@ bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
   return add_pool(pool, static_cast<std::uint32_t>(ordinal));
 }
 
+// exec keeps the process and ends all it held: a slot under this process's own identity is that of
+// the program it ran before.
+bool is_another_process(std::uint64_t identity, std::uint64_t pid_namespace) {
+  return identity != joining.identity || pid_namespace != joining.pid_namespace;
+}
+
+void leave_earlier_slots(wire::Job& shared) {
+  static constexpr ledger::World world{is_another_process, nullptr, nullptr};
+  (void)ledger::reap(shared, world);
+}
+
 // Takes a slot of the job and an account for every card that this process sees.
 bool join(Process& self, wire::Job* shared) {
-  const std::uint64_t identity = base::identity_of(getpid());
-  if (identity == 0) return false;
-  self.slot = ledger::claim_slot(*shared, identity, base::own_pid_namespace());
+  joining = {base::identity_of(getpid()), base::own_pid_namespace()};
+  if (joining.identity == 0) return false;
+  leave_earlier_slots(*shared);
+  self.slot = ledger::claim_slot(*shared, joining.identity, joining.pid_namespace);
   if (self.slot == ledger::kNoSlot) return false;
   if (wire::back_slot(shared, self.slot) != wire::FileError::kNone) return false;
   describe_self(shared, self.slot);

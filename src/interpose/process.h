@@ -25,10 +25,13 @@ struct Device {
   std::uint64_t capacity;   // bytes, as the driver says
   std::uint64_t threads;    // resident at once on the whole card, for stacks
   std::uint8_t uuid[16];
-  std::atomic<std::uint32_t> slab_credit;  // see blocks.cc
-  std::atomic<std::uint64_t> graph_bytes;  // see graphs.cc
-  std::atomic<std::uint64_t> orphaned;     // see measure.h
-  std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
+  std::atomic<std::uint32_t> slab_credit;   // see blocks.cc
+  std::atomic<std::uint64_t> graph_bytes;   // see graphs.cc
+  std::atomic<std::uint64_t> orphaned;      // see measure.h
+  std::atomic<std::uint64_t> measured_ms;   // see measure.h
+  std::atomic<std::uint64_t> beside_rows;   // see card.h
+  std::atomic<std::uint64_t> small_arrays;  // bytes, see arrays.cc
+  std::atomic<std::uint64_t> stack_bytes;   // of a thread, the largest asked for
 };
 
 // A stream-ordered pool that lives on a governed card; see pools.cc for the value.
@@ -52,6 +55,7 @@ struct Process {
   std::uint32_t device_count;
   std::atomic<std::uint32_t> next_context;
   std::atomic<std::uint32_t> graphs_with_memory;  // execs alive
+  std::atomic<std::uint32_t> captures;            // under way, see capture.h
   std::atomic<std::uint32_t> pools_used;          // one past the highest slot of `pool` ever taken
   Device device[wire::kMaxDevices];
   PoolSlot pool[kMaxPools];

@@ -1,6 +1,8 @@
 // What the program sees of the card: its budget.
 
+#include "interpose/departed.h"
 #include "interpose/export.h"
+#include "interpose/job.h"
 
 namespace vram::interpose {
 namespace {
@@ -16,6 +18,7 @@ std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
 // Free is what the budget has left, and never more than the card has.
 View budget(const Device& device, View card) {
+  reap_departed(*job());
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t total = least(usage.limit, card.total);
   const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;

@@ -2,6 +2,7 @@
 // mappings are gone, on the device its properties name.
 
 #include "interpose/export.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 namespace {
@@ -158,6 +159,7 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   const auto ordinal = static_cast<std::uint32_t>(prop->location.id);
   const std::uint64_t bytes = round_up(size, kUnit);
   if (device->capacity != 0 && bytes > device->capacity) return impossible(size, prop, flags);
+  measure_near_limit(*device, bytes);
   if (!device->account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle made = 0;
   CUresult result = real.cuMemCreate(&made, size, prop, flags);

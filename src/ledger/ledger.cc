@@ -117,17 +117,18 @@ void return_share(wire::Job& job, std::uint32_t device, std::uint32_t slot,
 
 bool reap_slot(wire::Job& job, std::uint32_t slot, const World& world) {
   std::uint64_t identity = job.identity[slot].load(std::memory_order_acquire);
-  if (identity == 0) return false;
+  if (identity == 0) {
+    // An adjustment may reach a slot that was freed a moment before.
+    return_shares(job, slot, 0);
+    return false;
+  }
   if (!(identity & kReaping)) {
     const std::uint64_t space = job.process[slot].pid_namespace.load(std::memory_order_relaxed);
     if (world.alive(identity, space)) return false;
     if (!job.identity[slot].compare_exchange_strong(identity, identity | kReaping)) return false;
     identity |= kReaping;
   }
-  for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
-    if (job.device[d].key.load(std::memory_order_acquire) == 0) continue;
-    return_share(job, d, slot, identity);
-  }
+  return_shares(job, slot, identity);
   return job.identity[slot].compare_exchange_strong(identity, 0);
 }
 
@@ -257,6 +258,30 @@ std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint3
 
 std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device) {
   return unpack(read(job.device[device].total)).sum * wire::kGranule;
+}
+
+void return_shares(wire::Job& job, std::uint32_t slot, std::uint64_t identity) {
+  for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
+    if (job.device[d].key.load(std::memory_order_acquire) == 0) continue;
+    return_share(job, d, slot, identity);
+  }
+}
+
+void adjust(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t identity,
+            std::int64_t bytes) {
+  const std::uint64_t count = granules(static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes));
+  for (;;) {
+    const Snapshot now = snapshot(job, device);
+    if (job.identity[slot].load(std::memory_order_acquire) != identity) return;
+    const std::uint64_t share = share_in(job, device, slot);
+    const std::uint64_t take = count < share ? count : share;
+    const std::uint64_t sum = bytes < 0 ? now.total.sum - take : now.total.sum + count;
+    const std::uint64_t next = bytes < 0 ? share - take : share + count;
+    if (sum > kMaxSum) return;
+    if (!advance(job, device, now, sum, slot, next)) continue;
+    note_peaks(job, device, slot, sum, next);
+    return;
+  }
 }
 
 std::uint32_t reap(wire::Job& job, const World& world) {

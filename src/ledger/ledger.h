@@ -53,6 +53,7 @@ class Account {
 
   explicit operator bool() const { return job_ != nullptr; }
   std::uint32_t device() const { return device_; }
+  std::uint32_t slot() const { return slot_; }
 
   // True: the bytes are charged and pending. False: over the limit; counted as a denial.
   [[nodiscard]] bool reserve(std::uint64_t bytes) const;
@@ -92,6 +93,15 @@ class Account {
 // What `slot` holds on `device`, bytes; exact at some moment during the call.
 std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
 std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device);
+
+// Charges (or, below zero, uncharges) bytes to whoever sits in `slot`, measured by somebody else.
+// Does nothing when `identity` no longer sits there.
+void adjust(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t identity,
+            std::int64_t bytes);
+
+// Gives back all that a slot holds, on every device, provided that `identity` sits there
+// throughout.
+void return_shares(wire::Job& job, std::uint32_t slot, std::uint64_t identity);
 
 // Gives back what dead processes held. Returns how many slots were freed. Any number of callers at
 // once, each of which may die at any point: the next one finishes.

@@ -53,6 +53,7 @@ std::uint32_t claim_slot(wire::Job& job, std::uint64_t identity, std::uint64_t p
   job.header.claim_hint.store(slot + 1, std::memory_order_relaxed);
   job.process[slot].pid_namespace.store(pid_namespace, std::memory_order_relaxed);
   clear_cells(job, slot);
+  return_shares(job, slot, identity);
   return slot;
 }
 

@@ -1,7 +1,7 @@
 // What a governed call costs, on whatever driver the program finds: prints the median, in
-// nanoseconds, of each kind of call. Run it bare and under `vram run`, in turns, on the same machine;
-// bench/added_cost does that and prints the differences. Figures from the simulated GPU say
-// nothing about a real one.
+// nanoseconds, of each kind of call. Run it bare and under `vram run`, in turns, on the same
+// machine; bench/added_cost does that and prints the differences. Figures from the simulated GPU
+// say nothing about a real one.
 //
 // Each figure is the median of kRounds batches, a batch being enough calls for the clock not to
 // matter.
@@ -43,8 +43,9 @@ double now_ns() {
 }
 
 // `settle` runs untimed after each batch, so that queues do not fill up.
-void report(const std::string& name, int batch, const std::function<void()>& call,
-            const std::function<void()>& settle = [] {}) {
+void report(
+    const std::string& name, int batch, const std::function<void()>& call,
+    const std::function<void()>& settle = [] {}) {
   std::vector<double> ns;
   for (int round = -2; round < kRounds; ++round) {
     const double start = now_ns();
@@ -73,10 +74,12 @@ void launches(CUstream stream) {
   CHECK(cuModuleGetFunction(&empty, module, "empty"));
   const auto settle = [&] { CHECK(cuStreamSynchronize(stream)); };
   const auto launch = by_address<decltype(&cuLaunchKernel)>("cuLaunchKernel");
-  report("launch_by_address", 200,
-         [&] { launch(empty, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); }, settle);
-  report("launch_linked", 200,
-         [&] { cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); }, settle);
+  report(
+      "launch_by_address", 200,
+      [&] { launch(empty, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); }, settle);
+  report(
+      "launch_linked", 200,
+      [&] { cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); }, settle);
   CUgraph graph;
   CUgraphExec exec;
   CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -84,7 +87,8 @@ void launches(CUstream stream) {
   CHECK(cuStreamEndCapture(stream, &graph));
   CHECK(cuGraphInstantiate(&exec, graph, 0));
   const auto graph_launch = by_address<decltype(&cuGraphLaunch)>("cuGraphLaunch");
-  report("graph_launch", 200, [&] { graph_launch(exec, stream); }, settle);
+  report(
+      "graph_launch", 200, [&] { graph_launch(exec, stream); }, settle);
 }
 
 void allocations(CUstream stream) {
@@ -107,13 +111,14 @@ void allocations(CUstream stream) {
   CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all));
   const auto settle = [&] { CHECK(cuStreamSynchronize(stream)); };
   const auto async = [&](const std::string& name, std::size_t bytes) {
-    report("async_pair_" + name, 200,
-           [&] {
-             CUdeviceptr p;
-             CHECK(cuMemAllocAsync(&p, bytes, stream));
-             CHECK(cuMemFreeAsync(p, stream));
-           },
-           settle);
+    report(
+        "async_pair_" + name, 200,
+        [&] {
+          CUdeviceptr p;
+          CHECK(cuMemAllocAsync(&p, bytes, stream));
+          CHECK(cuMemFreeAsync(p, stream));
+        },
+        settle);
   };
   async("1MiB", 1 << 20);
   async("64MiB", 64 << 20);

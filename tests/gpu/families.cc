@@ -104,11 +104,21 @@ void hammer(CUcontext context, unsigned seed, double seconds) {
     const std::size_t bytes = 1 + random() % (random() % 4 == 0 ? 200u << 20 : 3u << 20);
     bool got = false;
     switch (random() % 5) {
-      case 0: got = take_block(bytes, &one); break;
-      case 1: got = take_pitch(bytes, &one); break;
-      case 2: got = take_array(bytes, &one); break;
-      case 3: got = take_virtual(bytes, &one); break;
-      case 4: got = take_async(bytes, stream, &one); break;
+      case 0:
+        got = take_block(bytes, &one);
+        break;
+      case 1:
+        got = take_pitch(bytes, &one);
+        break;
+      case 2:
+        got = take_array(bytes, &one);
+        break;
+      case 3:
+        got = take_virtual(bytes, &one);
+        break;
+      case 4:
+        got = take_async(bytes, stream, &one);
+        break;
     }
     if (got) held.push_back(std::move(one));
     while (!held.empty() && (held.size() > 64 || random() % 3 == 0)) {

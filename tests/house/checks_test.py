@@ -231,7 +231,7 @@ class Format(CheckTest):
         result = self.run_format("int  f( ){return 1;}\n")
         if "skipped" in result.stdout:
             self.skipTest(result.stdout.strip())
-        self.assertIn("code should be clang-formatted", result.stderr)
+        self.assertIn("a.cc: run clang-format", result.stderr)
         self.assertNotEqual(result.returncode, 0)
         self.assertEqual(self.run_format("int f() { return 1; }\n").returncode, 0)
 

@@ -1,6 +1,7 @@
 #include "driver/library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -84,6 +85,8 @@ bool open_real() {
 }
 
 void note_functions() {
+  // A child forked while another thread was here begins again.
+  state.redirect_count = 0;
   for (std::size_t i = 0; i < library.row_count; ++i) {
     const Row& row = library.rows[i];
     *row.real = dlsym(state.real, row.name);
@@ -116,7 +119,10 @@ void load_once() {
 bool load() {
   if (state.outcome.load(std::memory_order_acquire) == 0) {
     if (loading) return false;
+    // The program's call that leads here leaves errno as it is.
+    const int saved = errno;
     pthread_once(&once, load_once);
+    errno = saved;
   }
   return state.outcome.load(std::memory_order_acquire) == 1;
 }

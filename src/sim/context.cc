@@ -1,5 +1,7 @@
 #include "sim/context.h"
 
+#include <pthread.h>
+
 #include <vector>
 
 #include "sim/context_life.h"
@@ -34,7 +36,20 @@ Contexts& contexts() {
   return *instance;
 }
 
-thread_local std::vector<Context*> t_stack;
+// Not an object with a destructor: exit handlers call the driver in the main thread after its
+// thread-local objects are gone.
+thread_local std::vector<Context*>* t_stack = nullptr;
+
+void end_stack(void*) {
+  delete t_stack;
+  t_stack = nullptr;
+}
+
+pthread_key_t make_end_of_thread() {
+  pthread_key_t key = 0;
+  ::pthread_key_create(&key, end_stack);
+  return key;
+}
 
 // The caller holds the lock.
 CUresult bring_to_life(Context& context, unsigned flags) {
@@ -111,7 +126,7 @@ CUresult create_context(int device, unsigned flags, unsigned api_version, Contex
 CUresult destroy_context(Context& context) {
   if (context.primary) return CUDA_ERROR_INVALID_CONTEXT;
   end_life(context);
-  if (!t_stack.empty() && t_stack.back() == &context) t_stack.pop_back();
+  if (current_context() == &context) t_stack->pop_back();
   return CUDA_SUCCESS;
 }
 
@@ -173,9 +188,18 @@ Context* primary_context(int device) {
   return context != nullptr && context->alive ? context : nullptr;
 }
 
-std::vector<Context*>& context_stack() { return t_stack; }
+std::vector<Context*>& context_stack() {
+  static const pthread_key_t end_of_thread = make_end_of_thread();
+  if (t_stack == nullptr) {
+    t_stack = new std::vector<Context*>;
+    ::pthread_setspecific(end_of_thread, t_stack);
+  }
+  return *t_stack;
+}
 
-Context* current_context() { return t_stack.empty() ? nullptr : t_stack.back(); }
+Context* current_context() {
+  return t_stack == nullptr || t_stack->empty() ? nullptr : t_stack->back();
+}
 
 CUresult require_context(Context** out) {
   VRAM_SIM_TRY(require_initialized());

@@ -134,8 +134,19 @@ void Machine::close_low(int descriptor) {
 int Machine::card_count() const { return static_cast<int>(layout_->card_count); }
 uint64_t Machine::card_bytes(int card) const { return layout_->cards[card].bytes; }
 
+// exec keeps the process and frees what the program before held.
+void Machine::sweep_earlier_program() {
+  const uint64_t start_time = own_start_time();
+  for (uint32_t row = 0; row < layout_->row_limit; ++row) {
+    const ProcessRow& candidate = layout_->rows[row];
+    if (candidate.in_use == 0 || candidate.pid != ::getpid()) continue;
+    if (candidate.start_time == start_time && !locked_by_another(row)) clear_row(row);
+  }
+}
+
 bool Machine::attach() {
   Guard guard(*this);
+  sweep_earlier_program();
   if (attach_free_row()) return true;
   sweep_dead();
   return attach_free_row();
@@ -203,11 +214,14 @@ std::vector<CardProcess> Machine::processes(int card) {
   return found;
 }
 
-bool Machine::is_dead(uint32_t row) const {
-  if (row == row_) return false;
-  const ProcessRow& candidate = layout_->rows[row];
+bool Machine::locked_by_another(uint32_t row) const {
   struct flock lock = row_lock(F_WRLCK, row);
-  if (::fcntl(fd_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) return false;
+  return ::fcntl(fd_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+bool Machine::is_dead(uint32_t row) const {
+  if (row == row_ || locked_by_another(row)) return false;
+  const ProcessRow& candidate = layout_->rows[row];
   // The kernel does not show a process its own locks, and another library of this process (the
   // driver beside the management library) may own the row.
   return candidate.pid != ::getpid() || candidate.start_time != own_start_time();

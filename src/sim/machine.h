@@ -86,6 +86,8 @@ class Machine {
   [[nodiscard]] bool attach_free_row();
   void recompute();
   void sweep_dead();
+  void sweep_earlier_program();
+  [[nodiscard]] bool locked_by_another(uint32_t row) const;
   [[nodiscard]] bool is_dead(uint32_t row) const;
   void clear_row(uint32_t row);
   void drop_hold(uint32_t index);

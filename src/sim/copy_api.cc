@@ -1,112 +1,14 @@
 // cuMemcpy…: every copy is brought into the form of the three-dimensional one.
 #include <cuda.h>
 
-#include <algorithm>
-#include <vector>
-
-#include "sim/capture.h"
-#include "sim/memory.h"
-#include "sim/operation.h"
+#include "sim/copy.h"
 #include "sim/stream_entry.h"
 #include "sim/transfer.h"
-#include "sim/try.h"
 
 namespace vram::sim {
 namespace {
 
-// The driver takes a pageable source of up to this size along in the command itself and returns; a
-// larger one it copies before it returns.
-constexpr size_t kStagedBytes = 65536;
-
 CUdeviceptr number(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
-
-bool is_host(CUmemorytype type, CUdeviceptr address) {
-  return type == CU_MEMORYTYPE_HOST ||
-         (type == CU_MEMORYTYPE_UNIFIED && !is_device_address(address));
-}
-
-CUdeviceptr source_address(const CUDA_MEMCPY3D& copy) {
-  return copy.srcMemoryType == CU_MEMORYTYPE_HOST ? number(copy.srcHost) : copy.srcDevice;
-}
-
-CUdeviceptr target_address(const CUDA_MEMCPY3D& copy) {
-  return copy.dstMemoryType == CU_MEMORYTYPE_HOST ? number(copy.dstHost) : copy.dstDevice;
-}
-
-bool reads_pageable(const CUDA_MEMCPY3D& copy) {
-  return is_host(copy.srcMemoryType, source_address(copy)) &&
-         is_pageable(reinterpret_cast<const void*>(source_address(copy)));
-}
-
-bool writes_pageable(const CUDA_MEMCPY3D& copy) {
-  return is_host(copy.dstMemoryType, target_address(copy)) &&
-         is_pageable(reinterpret_cast<const void*>(target_address(copy)));
-}
-
-bool is_small_row(const CUDA_MEMCPY3D& copy) {
-  return copy.Height == 1 && copy.Depth == 1 && copy.WidthInBytes <= kStagedBytes;
-}
-
-// Puts the copy on the stream with the bytes of its source, which the program may change at once.
-void submit_staged(const std::shared_ptr<Stream>& stream, CUDA_MEMCPY3D copy) {
-  const auto* source = reinterpret_cast<const std::byte*>(source_address(copy)) + copy.srcXInBytes;
-  std::vector<std::byte> bytes(source, source + copy.WidthInBytes);
-  submit(stream, [copy, bytes = std::move(bytes)]() mutable {
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
-    copy.srcHost = bytes.data();
-    copy.srcXInBytes = 0;
-    return run_copy(copy);
-  });
-}
-
-CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, const CUDA_MEMCPY3D& copy) {
-  const Ticket ticket = submit(stream, [copy] { return run_copy(copy); });
-  return wait(ticket, context_of(*stream));
-}
-
-// As the card does it: a copy to pageable memory, or of much of it, is over when the call returns;
-// a small one from pageable memory has left it; any other is under way.
-CUresult copy_async(const std::shared_ptr<Stream>& stream, const CUDA_MEMCPY3D& copy) {
-  // A captured copy may name memory that comes into being with its graph.
-  if (capture_of(*stream)) return enqueue(stream, CopyCall{copy});
-  VRAM_SIM_TRY(check_copy(copy));
-  VRAM_SIM_TRY(refuse_if_capturing(*stream));
-  const bool from_pageable = reads_pageable(copy);
-  if (writes_pageable(copy)) return submit_and_wait(stream, copy);
-  if (from_pageable && is_small_row(copy)) {
-    submit_staged(stream, copy);
-    return CUDA_SUCCESS;
-  }
-  if (from_pageable) return submit_and_wait(stream, copy);
-  return enqueue(stream, CopyCall{copy});
-}
-
-// The calls without a stream wait, but not for a copy within the card's memory.
-CUresult copy_sync(const std::shared_ptr<Stream>& stream, const CUDA_MEMCPY3D& copy) {
-  VRAM_SIM_TRY(refuse_if_capturing(*stream));
-  VRAM_SIM_TRY(check_capture_allows_unsafe_call());
-  VRAM_SIM_TRY(check_copy(copy));
-  const bool to_host = is_host(copy.dstMemoryType, target_address(copy));
-  const bool from_host = is_host(copy.srcMemoryType, source_address(copy));
-  if (!to_host && !from_host) return enqueue(stream, CopyCall{copy});
-  if (!to_host && reads_pageable(copy) && is_small_row(copy)) {
-    submit_staged(stream, copy);
-    return CUDA_SUCCESS;
-  }
-  return submit_and_wait(stream, copy);
-}
-
-CUresult shaped_async(DefaultStream meaning, const CUDA_MEMCPY3D& copy, CUstream handle) {
-  std::shared_ptr<Stream> stream;
-  VRAM_SIM_TRY(require_stream(handle, meaning, &stream));
-  return copy_async(stream, copy);
-}
-
-CUresult shaped_sync(DefaultStream meaning, const CUDA_MEMCPY3D& copy) {
-  std::shared_ptr<Stream> stream;
-  VRAM_SIM_TRY(require_stream(nullptr, meaning, &stream));
-  return copy_sync(stream, copy);
-}
 
 // One row. `kTo` and `kFrom` are memory types; D and H of the names.
 constexpr CUmemorytype kHost = CU_MEMORYTYPE_HOST;
@@ -119,12 +21,12 @@ CUdeviceptr plain(const void* address) { return number(address); }
 
 template <CUmemorytype kTo, CUmemorytype kFrom, typename To, typename From>
 CUresult row_sync(DefaultStream meaning, To to, From from, size_t bytes) {
-  return shaped_sync(meaning, linear_copy(kTo, plain(to), kFrom, plain(from), bytes));
+  return copy_sync(meaning, linear_copy(kTo, plain(to), kFrom, plain(from), bytes));
 }
 
 template <CUmemorytype kTo, CUmemorytype kFrom, typename To, typename From>
 CUresult row_async(DefaultStream meaning, To to, From from, size_t bytes, CUstream stream) {
-  return shaped_async(meaning, linear_copy(kTo, plain(to), kFrom, plain(from), bytes), stream);
+  return copy_async(meaning, linear_copy(kTo, plain(to), kFrom, plain(from), bytes), stream);
 }
 
 CUresult peer_sync(DefaultStream meaning, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext,
@@ -180,22 +82,22 @@ CUDA_MEMCPY3D from_3d(const Descriptor& in) {
 
 template <typename Descriptor>
 CUresult flat_sync(DefaultStream meaning, const Descriptor* copy) {
-  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : shaped_sync(meaning, from_2d(*copy));
+  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : copy_sync(meaning, from_2d(*copy));
 }
 
 template <typename Descriptor>
 CUresult flat_async(DefaultStream meaning, const Descriptor* copy, CUstream stream) {
-  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : shaped_async(meaning, from_2d(*copy), stream);
+  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : copy_async(meaning, from_2d(*copy), stream);
 }
 
 template <typename Descriptor>
 CUresult solid_sync(DefaultStream meaning, const Descriptor* copy) {
-  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : shaped_sync(meaning, from_3d(*copy));
+  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : copy_sync(meaning, from_3d(*copy));
 }
 
 template <typename Descriptor>
 CUresult solid_async(DefaultStream meaning, const Descriptor* copy, CUstream stream) {
-  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : shaped_async(meaning, from_3d(*copy), stream);
+  return copy == nullptr ? CUDA_ERROR_INVALID_VALUE : copy_async(meaning, from_3d(*copy), stream);
 }
 
 CUDA_MEMCPY3D array_copy(CUmemorytype to, CUmemorytype from, size_t bytes) {
@@ -231,23 +133,23 @@ CUDA_MEMCPY3D copy_from_array(CUmemorytype to_type, CUdeviceptr to, CUarray from
 template <CUmemorytype kFrom>
 CUresult to_array(DefaultStream meaning, CUarray to, size_t offset, CUdeviceptr from,
                   size_t bytes) {
-  return shaped_sync(meaning, copy_to_array(to, offset, kFrom, from, bytes));
+  return copy_sync(meaning, copy_to_array(to, offset, kFrom, from, bytes));
 }
 
 template <CUmemorytype kTo>
 CUresult from_array(DefaultStream meaning, CUdeviceptr to, CUarray from, size_t offset,
                     size_t bytes) {
-  return shaped_sync(meaning, copy_from_array(kTo, to, from, offset, bytes));
+  return copy_sync(meaning, copy_from_array(kTo, to, from, offset, bytes));
 }
 
 CUresult to_array_async(DefaultStream meaning, CUarray to, size_t offset, const void* from,
                         size_t bytes, CUstream stream) {
-  return shaped_async(meaning, copy_to_array(to, offset, kHost, number(from), bytes), stream);
+  return copy_async(meaning, copy_to_array(to, offset, kHost, number(from), bytes), stream);
 }
 
 CUresult from_array_async(DefaultStream meaning, void* to, CUarray from, size_t offset,
                           size_t bytes, CUstream stream) {
-  return shaped_async(meaning, copy_from_array(kHost, number(to), from, offset, bytes), stream);
+  return copy_async(meaning, copy_from_array(kHost, number(to), from, offset, bytes), stream);
 }
 
 CUresult between_arrays(DefaultStream meaning, CUarray to, size_t to_offset, CUarray from,
@@ -255,7 +157,7 @@ CUresult between_arrays(DefaultStream meaning, CUarray to, size_t to_offset, CUa
   CUDA_MEMCPY3D copy = copy_to_array(to, to_offset, CU_MEMORYTYPE_ARRAY, 0, bytes);
   copy.srcArray = from;
   copy.srcXInBytes = from_offset;
-  return shaped_sync(meaning, copy);
+  return copy_sync(meaning, copy);
 }
 
 CUresult batch_async(DefaultStream meaning, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes,

@@ -39,8 +39,7 @@ struct GraphNode {
 
 struct Graph : std::enable_shared_from_this<Graph> {
   std::list<GraphNode> nodes;
-  bool is_child = false;  // owned by the node that embeds it
-  int executables = 0;    // alive; at most one where the graph has memory nodes
+  int executables = 0;  // alive; at most one where the graph has memory nodes
   std::vector<std::pair<CUuserObject, unsigned>> user_objects;
 
   Graph() = default;

@@ -124,9 +124,7 @@ CUresult child_content(Context& current, CUgraph handle, NodeContent* out) {
   const std::shared_ptr<Graph> graph = find_graph(handle);
   if (!graph) return CUDA_ERROR_INVALID_VALUE;
   if (graph->has_memory_nodes()) return CUDA_ERROR_NOT_SUPPORTED;
-  std::shared_ptr<Graph> copy = clone_graph(*graph);
-  copy->is_child = true;
-  *out = {ChildGraphCall{std::move(copy)}, &current};
+  *out = {ChildGraphCall{clone_graph(*graph)}, &current};
   return CUDA_SUCCESS;
 }
 

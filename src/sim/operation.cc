@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/capture.h"
+#include "sim/card_time.h"
 #include "sim/graph.h"
 #include "sim/launch.h"
 #include "sim/memory_operations.h"
@@ -23,6 +24,7 @@ struct Run {
 
   CUresult operator()(const EmptyCall&) const { return CUDA_SUCCESS; }
   CUresult operator()(const KernelCall& call) const {
+    const CardTime time("card.kernel");
     const KnownKernel* known = call.function->info.known;
     return known != nullptr ? known->body(call) : CUDA_SUCCESS;
   }

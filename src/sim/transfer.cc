@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "sim/array.h"
+#include "sim/card_time.h"
 #include "sim/card_view.h"
-#include "sim/costs.h"
 #include "sim/memory.h"
 
 namespace vram::sim {
@@ -92,6 +92,11 @@ std::byte* view_of(const Side& side, const Extent& extent, View view) {
   return static_cast<std::byte*>(view(address, last - first));
 }
 
+const char* way_of(const Side& source, const Side& target) {
+  if (!is_device_address(source.address)) return "card.to_card";
+  return is_device_address(target.address) ? "card.copy" : "card.to_host";
+}
+
 bool is_wide_enough(const Side& side, const Extent& extent) {
   const bool one_row = extent.height == 1 && extent.depth == 1;
   return one_row || side.pitch >= side.x + extent.width;
@@ -139,13 +144,13 @@ CUresult run_copy(const CUDA_MEMCPY3D& copy) {
   const std::byte* from = view_of(source, extent, card_view);
   std::byte* to = view_of(target, extent, card_view);
   if (from == nullptr || to == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const CardTime time(way_of(source, target), extent.width * extent.height * extent.depth);
   for (size_t slice = 0; slice < extent.depth; ++slice) {
     for (size_t row = 0; row < extent.height; ++row) {
       std::memmove(to + offset_of(target, row, slice) - offset_of(target, 0, 0),
                    from + offset_of(source, row, slice) - offset_of(source, 0, 0), extent.width);
     }
   }
-  spend_bytes("copy", extent.width * extent.height * extent.depth);
   return CUDA_SUCCESS;
 }
 
@@ -164,6 +169,7 @@ CUresult run_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
   std::byte* row = view_of(fill, card_view);
   if (row == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const CardTime time("card.fill", fill.width * fill.height * fill.elementSize);
   for (size_t y = 0; y < fill.height; ++y, row += fill.pitch) {
     switch (fill.elementSize) {
       case 1:
@@ -176,7 +182,6 @@ CUresult run_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
         fill_row<uint32_t>(row, fill.width, fill.value);
     }
   }
-  spend_bytes("fill", fill.width * fill.height * fill.elementSize);
   return CUDA_SUCCESS;
 }
 

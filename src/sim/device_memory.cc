@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,12 +27,13 @@ struct Region {
   bool is_slab = false;
   RangeAllocator free;  // of a slab
   uint64_t free_bytes = 0;
+  uint64_t too_large = UINT64_MAX;  // no hole of so many bytes has been found since the last free
 };
 
 struct Regions {
   std::mutex mutex;
   std::map<CUdeviceptr, Region> by_base;
-  std::map<Context*, std::set<CUdeviceptr>> slabs_with_room;
+  std::map<Context*, std::map<CUdeviceptr, Region*>> slabs_with_room;
   std::vector<RegionView> quarantine;  // freed here, held elsewhere
 };
 
@@ -88,14 +88,16 @@ void delete_region(Region& region) {
 }
 
 CUdeviceptr carve(Context& context, uint64_t bytes) {
-  std::set<CUdeviceptr>& with_room = regions().slabs_with_room[&context];
-  for (const CUdeviceptr base : with_room) {
-    Region& slab = regions().by_base.at(base);
-    if (slab.free_bytes < bytes) continue;
-    const CUdeviceptr block = slab.free.allocate(bytes, kGranule);
-    if (block == 0) continue;
-    slab.free_bytes -= bytes;
-    if (slab.free_bytes == 0) with_room.erase(base);
+  std::map<CUdeviceptr, Region*>& with_room = regions().slabs_with_room[&context];
+  for (const auto& [base, slab] : with_room) {
+    if (slab->free_bytes < bytes || slab->too_large <= bytes) continue;
+    const CUdeviceptr block = slab->free.allocate(bytes, kGranule);
+    if (block == 0) {
+      slab->too_large = bytes;
+      continue;
+    }
+    slab->free_bytes -= bytes;
+    if (slab->free_bytes == 0) with_room.erase(base);
     return block;
   }
   Region* const slab = new_region(context, kPieceBytes);
@@ -103,7 +105,7 @@ CUdeviceptr carve(Context& context, uint64_t bytes) {
   slab->is_slab = true;
   slab->free.add(slab->base, slab->bytes);
   slab->free_bytes = slab->bytes - bytes;
-  with_room.insert(slab->base);
+  with_room[slab->base] = slab;
   return slab->free.allocate(bytes, kGranule);
 }
 
@@ -111,11 +113,12 @@ void release_block(CUdeviceptr base, size_t bytes) {
   const std::lock_guard held(regions().mutex);
   Region* const region = find_region(base);
   if (region->is_slab) {
-    std::set<CUdeviceptr>& with_room = regions().slabs_with_room[region->context];
+    std::map<CUdeviceptr, Region*>& with_room = regions().slabs_with_room[region->context];
     const uint64_t granules = round_up(bytes, kGranule);
     region->free.release(base, granules);
     region->free_bytes += granules;
-    with_room.insert(region->base);
+    region->too_large = UINT64_MAX;
+    with_room[region->base] = region;
     if (region->free_bytes != region->bytes) return;
     with_room.erase(region->base);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "sim/address_space.h"
 #include "sim/driver.h"
@@ -29,7 +30,6 @@ Pool::Pool(int device, uint64_t max_bytes, CUmemAllocationHandleType handle_type
   }
   if (base_ == 0) range_bytes_ = 0;
   if (range_bytes_ != 0) add_hole(base_, {range_bytes_});
-  committed_.resize(range_bytes_ / kPoolPiece);
 }
 
 uint64_t Pool::threshold() const {
@@ -57,12 +57,12 @@ void Pool::reset_used_high() {
   usage_.used_high = usage_.used;
 }
 
-size_t Pool::piece_of(CUdeviceptr address) const { return (address - base_) / kPoolPiece; }
+uint64_t Pool::piece_of(CUdeviceptr address) const { return (address - base_) / kPoolPiece; }
 
 uint64_t Pool::missing_pieces(CUdeviceptr base, uint64_t bytes) const {
   uint64_t missing = 0;
-  for (size_t piece = piece_of(base); piece <= piece_of(base + bytes - 1); ++piece) {
-    if (!committed_[piece]) ++missing;
+  for (uint64_t piece = piece_of(base); piece <= piece_of(base + bytes - 1); ++piece) {
+    if (!committed_.contains(piece)) ++missing;
   }
   return missing;
 }
@@ -116,8 +116,8 @@ bool Pool::commit(CUdeviceptr base, uint64_t bytes) {
   if (more == 0) return true;
   if (max_bytes_ != 0 && usage_.reserved + more > max_bytes_) return false;
   if (charge(device_, more) != CUDA_SUCCESS) return false;
-  for (size_t piece = piece_of(base); piece <= piece_of(base + bytes - 1); ++piece) {
-    committed_[piece] = true;
+  for (uint64_t piece = piece_of(base); piece <= piece_of(base + bytes - 1); ++piece) {
+    committed_.insert(piece);
   }
   usage_.reserved += more;
   usage_.reserved_high = std::max(usage_.reserved_high, usage_.reserved);
@@ -218,18 +218,28 @@ void Pool::settle_reached() {
   std::erase_if(pending_, [](const auto& entry) { return entry.second.empty(); });
 }
 
+// From the highest address down, so that what stays lies together.
 void Pool::release_pieces(uint64_t keep) {
-  for (auto hole = holes_.rbegin(); hole != holes_.rend() && usage_.reserved > keep; ++hole) {
-    if (hole->second.stream != 0) continue;
-    const uint64_t first = round_up(hole->first - base_, kPoolPiece) / kPoolPiece;
-    const uint64_t end = (hole->first + hole->second.bytes - base_) / kPoolPiece;
-    for (uint64_t piece = end; piece-- > first && usage_.reserved > keep;) {
-      if (!committed_[piece]) continue;
-      committed_[piece] = false;
-      AddressSpace::get()->discard(base_ + piece * kPoolPiece, kPoolPiece);
-      uncharge(device_, kPoolPiece);
-      usage_.reserved -= kPoolPiece;
-    }
+  std::vector<Run> holes;
+  for (auto hole = plain_by_size_.lower_bound({kPoolPiece, 0}); hole != plain_by_size_.end();
+       ++hole) {
+    holes.push_back({hole->second, hole->first});
+  }
+  std::sort(holes.begin(), holes.end(),
+            [](const Run& left, const Run& right) { return left.base > right.base; });
+  for (const Run& hole : holes) release_pieces_of(hole, keep);
+}
+
+void Pool::release_pieces_of(Run hole, uint64_t keep) {
+  const uint64_t first = round_up(hole.base - base_, kPoolPiece) / kPoolPiece;
+  const uint64_t end = (hole.base + hole.bytes - base_) / kPoolPiece;
+  auto piece = committed_.lower_bound(end);
+  while (usage_.reserved > keep && piece != committed_.begin()) {
+    if (*--piece < first) return;
+    AddressSpace::get()->discard(base_ + *piece * kPoolPiece, kPoolPiece);
+    uncharge(device_, kPoolPiece);
+    usage_.reserved -= kPoolPiece;
+    piece = committed_.erase(piece);
   }
 }
 

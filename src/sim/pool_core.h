@@ -18,7 +18,6 @@
 #include <set>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace vram::sim {
 
@@ -88,7 +87,8 @@ class Pool {
   Holes::iterator remove_hole(Holes::iterator hole);
   void settle_reached();
   void release_pieces(uint64_t keep);
-  [[nodiscard]] size_t piece_of(CUdeviceptr address) const;
+  void release_pieces_of(Run hole, uint64_t keep);
+  [[nodiscard]] uint64_t piece_of(CUdeviceptr address) const;
 
   const int device_;
   const uint64_t max_bytes_;
@@ -97,7 +97,7 @@ class Pool {
   uint64_t threshold_ = 0;
   CUdeviceptr base_ = 0;
   uint64_t range_bytes_ = 0;
-  std::vector<bool> committed_;
+  std::set<uint64_t> committed_;  // pieces by their number in the range
   std::map<CUdeviceptr, uint64_t> blocks_;
   Holes holes_;
   std::set<std::pair<uint64_t, CUdeviceptr>> plain_by_size_;

@@ -66,7 +66,7 @@ TEST_F(Streams, TheLegacyStreamDoesNotWaitForNonBlockingStreams) {
 
 TEST_F(Streams, EveryThreadHasAPerThreadStreamOfItsOwn) {
   ASSERT_EQ(spin(200 * kMillisecond, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
-  std::thread([this] {
+  std::thread([] {
     CUcontext context = nullptr;
     ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
     ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);

@@ -184,6 +184,13 @@ class Libraries(Built):
 
     def test_library_that_was_not_built_fails(self):
         self.assert_fails("lib/liba.so: was not built", "libraries.py", self.root, self.root)
+        self.write("tools/check/libraries.txt", "?" + self.ROW)
+        self.assert_passes("libraries.py", self.root, self.root)
+
+    def test_optional_library_is_checked_where_it_was_built(self):
+        self.write("tools/check/libraries.txt", "?" + self.ROW)
+        self.link(self.GOOD + 'extern "C" void leaked() {}\n')
+        self.assert_fails("exports 'leaked'", "libraries.py", self.root, self.root)
 
 
 class HotPath(Built):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What is loaded into other people's programs exports its stated names, needs libc alone, and nothing else.
 
-libraries.txt has a row for each shared library of the build: path; what it exports, comma-separated: files of names
-that it must export every one of, and names or patterns that it may; and the libraries it may need beside libc, if any:
-one that needs more is not held to old versions of libc either.
+libraries.txt has a row for each shared library of the build: path, after a '?' where not every build has it; what it
+exports, comma-separated: files of names that it must export every one of, and names or patterns that it may; and the
+libraries it may need beside libc, if any: one that needs more is not held to old versions of libc either.
 
 usage: libraries.py BUILD [ROOT]
 """
@@ -67,13 +67,16 @@ def faults_of(path, required, patterns, also_needed):
 def faults(build, root):
     listed = rows(root)
     found = [] if listed else ["libraries.txt has no rows"]
-    for name, spec, *also in listed:
+    for row, spec, *also in listed:
+        name = row.removeprefix("?")
         path = os.path.join(build, name)
+        if name != row and not os.path.exists(path):
+            continue
         if os.path.exists(path):
             found += [f"{name}: {fault}" for fault in faults_of(path, *names(root, spec), set(also))]
         else:
             found.append(f"{name}: was not built")
-    known = {os.path.realpath(os.path.join(build, row[0])) for row in listed}
+    known = {os.path.realpath(os.path.join(build, row[0].removeprefix("?"))) for row in listed}
     for path in glob.glob(os.path.join(build, "lib", "**", "*.so*"), recursive=True):
         if os.path.realpath(path) not in known:
             found.append(f"{os.path.relpath(path, build)}: has no row in tools/check/libraries.txt")

@@ -58,7 +58,7 @@ Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap
   account.capacity = card.capacity();
   copy(account.name, card.name);
   copy(account.pci, card.pci);
-  account.limit.store(cap);
+  ledger::set_limit(account, cap);
   return Done{};
 }
 
@@ -100,9 +100,8 @@ bool over(const wire::Job& job) {
   }
   const std::uint32_t used = std::min(header.slots_used.load(), wire::kMaxProcesses);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
-    const std::uint64_t identity = job.identity[slot].load();
-    if (ledger::occupied(identity) &&
-        base::is_alive(identity, job.process[slot].pid_namespace.load())) {
+    const ledger::Owner owner = ledger::owner_of(job, slot);
+    if (ledger::occupied(owner.identity) && base::is_alive(owner.identity, owner.pid_namespace)) {
       return false;
     }
   }

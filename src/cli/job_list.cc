@@ -133,8 +133,9 @@ JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t 
   process.denials = cell.denials.load();
   process.command = text_of(job.process[slot].command);
   process.state = "?";
-  if (job.process[slot].pid_namespace.load() != base::own_pid_namespace()) return process;
-  process.pid = base::pid_of(job.identity[slot].load());
+  const ledger::Owner owner = ledger::owner_of(job, slot);
+  if (owner.pid_namespace != base::own_pid_namespace()) return process;
+  process.pid = base::pid_of(owner.identity);
   const probe::Process seen = probe::read_process(*process.pid);
   process.uid = seen.uid;
   if (seen.command) process.command = *seen.command;
@@ -156,7 +157,7 @@ JobDevice read_job_device(Snapshot& snapshot, std::uint32_t at) {
   device.limit = account.limit.load();
   device.denials = account.denials.load();
   for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
-    if (!ledger::occupied(job.identity[slot].load())) continue;
+    if (!ledger::occupied(ledger::identity_in(job, slot))) continue;
     JobProcess process = read_job_process(job, at, slot);
     if (process.peak != 0 || process.denials != 0) device.processes.push_back(std::move(process));
   }
@@ -178,10 +179,9 @@ JobInfo read_job(Snapshot& snapshot) {
     info.main_pid = base::pid_of(header.runner_identity);
   }
   for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
-    const std::uint64_t identity = job.identity[slot].load();
-    if (ledger::occupied(identity) &&
-        job.process[slot].pid_namespace.load() == base::own_pid_namespace()) {
-      info.pids.push_back(base::pid_of(identity));
+    const ledger::Owner owner = ledger::owner_of(job, slot);
+    if (ledger::occupied(owner.identity) && owner.pid_namespace == base::own_pid_namespace()) {
+      info.pids.push_back(base::pid_of(owner.identity));
     }
   }
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
@@ -195,8 +195,8 @@ JobInfo read_job(Snapshot& snapshot) {
 bool any_alive(const wire::Job& job, std::uint32_t slots) {
   if (alive(job.header.runner_identity, job.header.runner_pid_namespace)) return true;
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
-    const std::uint64_t identity = job.identity[slot].load();
-    if (ledger::occupied(identity) && alive(identity, job.process[slot].pid_namespace.load())) {
+    const ledger::Owner owner = ledger::owner_of(job, slot);
+    if (ledger::occupied(owner.identity) && alive(owner.identity, owner.pid_namespace)) {
       return true;
     }
   }

@@ -13,6 +13,7 @@
 #include "cli/limit_text.h"
 #include "cli/settings.h"
 #include "cli/visibility.h"
+#include "ledger/devices.h"
 #include "wire/job_file.h"
 
 namespace vram::cli {
@@ -21,7 +22,7 @@ namespace {
 // The part of a job file that limits are in, mapped for writing.
 class LimitPages {
  public:
-  static constexpr std::size_t kSize = offsetof(wire::Job, identity);
+  static constexpr std::size_t kSize = offsetof(wire::Job, owner);
 
   explicit LimitPages(void* at) : job_(static_cast<wire::Job*>(at)) {}
   LimitPages(LimitPages&& other) noexcept : job_(other.job_) { other.job_ = nullptr; }
@@ -126,7 +127,7 @@ void apply(const LimitPages& pages, const std::vector<Change>& changes) {
     for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
       wire::DeviceAccount& account = pages.device(d);
       if (account.key.load() != 0 && format_uuid(account.uuid) == change.device->card.uuid) {
-        account.limit.store(change.limit);
+        ledger::set_limit(account, change.limit);
       }
     }
   }

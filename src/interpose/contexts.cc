@@ -53,7 +53,7 @@ void learn_price(const Device& device, std::uint64_t bytes) {
 // A context was made and `price` is charged for it, `before` for everything like it until then.
 void settle_price(Device& device, std::uint64_t before, std::uint64_t price) {
   if (measure(device)) {
-    const std::uint64_t after = device.account.part(wire::Part::kContext);
+    const std::uint64_t after = device.account.context_bytes();
     if (after > before) learn_price(device, after - before);
   } else if (price > kUnmeasured) {
     device.account.add_part(wire::Part::kContext, static_cast<std::int64_t>(kUnmeasured) -
@@ -68,7 +68,7 @@ CUresult make_context(Device& device, Make make, Unmake unmake) {
   const Account& account = device.account;
   std::uint64_t price = 0;
   if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t before = account.part(wire::Part::kContext);
+  const std::uint64_t before = account.context_bytes();
   const CUresult result = make();
   if (result != CUDA_SUCCESS) {
     account.roll_back(price);

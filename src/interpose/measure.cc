@@ -30,23 +30,25 @@ Named named_in(const Account& account) {
 }
 
 // Makes the slot's context part what the card shows beside `named`.
-void settle_slot(const Account& account, std::uint64_t identity, std::uint64_t held,
+void settle_slot(const Account& account, const ledger::Owner& owner, std::uint64_t held,
                  std::uint64_t named) {
   const std::uint64_t measured = held > named ? held - named : 0;
   const std::uint64_t charged = account.part(Part::kContext);
-  if (measured == charged || !account.swap_part(Part::kContext, charged, measured)) return;
-  ledger::adjust(*job(), account.device(), account.slot(), identity,
-                 static_cast<std::int64_t>(measured) - static_cast<std::int64_t>(charged));
+  const std::uint64_t beside = measured > charged ? measured - charged : 0;
+  ledger::measure_beside(*job(), account.device(), account.slot(), owner, beside);
+  // Charged too much: only the process itself may give its charges back.
+  if (measured >= charged || account.slot() != process().slot) return;
+  if (account.swap_part(Part::kContext, charged, measured)) account.uncharge(charged - measured);
 }
 
 // One process of the job in one reading of the card.
-bool settle_process(const CardReading& card, const Account& account, std::uint64_t identity,
+bool settle_process(const CardReading& card, const Account& account, const ledger::Owner& owner,
                     const Named& before) {
   const Named after = named_in(account);
   if (!before.still || !after.still || before.bytes != after.bytes) return false;
   for (unsigned i = 0; i < card.count; ++i) {
-    if (card.process[i].pid != static_cast<unsigned>(base::pid_of(identity))) continue;
-    settle_slot(account, identity, card.process[i].bytes + card.beside_rows, before.bytes);
+    if (card.process[i].pid != static_cast<unsigned>(base::pid_of(owner.identity))) continue;
+    settle_slot(account, owner, card.process[i].bytes + card.beside_rows, before.bytes);
     return true;
   }
   return false;
@@ -72,12 +74,12 @@ bool listed(const CardReading& card) {
 bool measure(Device& device) {
   constexpr int kTries = 4;
   const Account& account = device.account;
-  const std::uint64_t identity = job()->identity[account.slot()].load(std::memory_order_relaxed);
+  const ledger::Owner owner = ledger::owner_of(*job(), account.slot());
   for (int i = 0; i < kTries; ++i) {
     const Named before = named_in(account);
     CardReading card{};
     if (!read_card(device, &card) || !listed(card)) return false;
-    if (settle_process(card, account, identity, before)) break;
+    if (settle_process(card, account, owner, before)) break;
   }
   return true;
 }
@@ -95,9 +97,9 @@ void measure_job(Device& device) {
   CardReading card{};
   if (!read_card(device, &card)) return;
   for (std::uint32_t slot = 0; slot < used; ++slot) {
-    const std::uint64_t identity = shared.identity[slot].load(std::memory_order_acquire);
-    if (!ledger::occupied(identity)) continue;
-    (void)settle_process(card, account_of(slot), identity, before[slot]);
+    const ledger::Owner owner = ledger::owner_of(shared, slot);
+    if (!ledger::occupied(owner.identity)) continue;
+    (void)settle_process(card, account_of(slot), owner, before[slot]);
   }
 }
 
@@ -133,9 +135,9 @@ void remeasure_orphans() {
     Device& device = self.device[d];
     const std::uint64_t orphaned = device.orphaned.load(std::memory_order_acquire);
     if (orphaned == 0) continue;
-    const std::uint64_t before = device.account.part(Part::kContext);
+    const std::uint64_t before = device.account.context_bytes();
     measure(device);
-    const std::uint64_t after = device.account.part(Part::kContext);
+    const std::uint64_t after = device.account.context_bytes();
     if (after < before) {
       const std::uint64_t gone = before - after < orphaned ? before - after : orphaned;
       device.orphaned.fetch_sub(gone, std::memory_order_acq_rel);

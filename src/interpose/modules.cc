@@ -16,9 +16,9 @@ bool grew_over_limit() {
   bool over = false;
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
     Device& device = self.device[d];
-    const std::uint64_t before = device.account.part(wire::Part::kContext);
+    const std::uint64_t before = device.account.context_bytes();
     if (!measure(device)) continue;
-    const bool grew = device.account.part(wire::Part::kContext) > before;
+    const bool grew = device.account.context_bytes() > before;
     over = over || (grew && over_limit(device));
   }
   return over;

@@ -61,7 +61,7 @@ bool in_job(unsigned pid) {
   const wire::Job* shared = job();
   const std::uint32_t used = shared->header.slots_used.load(std::memory_order_acquire);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
-    const std::uint64_t identity = shared->identity[slot].load(std::memory_order_acquire);
+    const std::uint64_t identity = ledger::identity_in(*shared, slot);
     if (ledger::occupied(identity) && base::pid_of(identity) == static_cast<int>(pid)) return true;
   }
   return false;

@@ -15,7 +15,6 @@
 #include "interpose/pools.h"
 #include "ledger/devices.h"
 #include "ledger/slots.h"
-#include "wire/job_file.h"
 
 namespace vram::interpose {
 namespace {
@@ -33,17 +32,12 @@ Storage storage;
 
 thread_local unsigned depth = 0;
 
-// This process, while it joins.
-struct {
-  std::uint64_t identity;
-  std::uint64_t pid_namespace;
-} joining;
+ledger::Owner joining;  // this process, while it joins
 
 void wipe_by_hand() { memset(&storage, 0, sizeof storage); }
 
 void describe_self(wire::Job* shared, std::uint32_t slot) {
   wire::ProcessInfo& info = shared->process[slot];
-  info.pid_namespace.store(base::own_pid_namespace(), std::memory_order_relaxed);
   char text[sizeof info.command] = "";
   FILE* file = fopen("/proc/self/cmdline", "re");
   if (file != nullptr) {
@@ -84,7 +78,6 @@ bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
   device.threads = resident_threads(ordinal);
   const std::uint32_t account = ledger::find_or_add_device(*shared, device.uuid, device.capacity);
   if (account == ledger::kNoDevice) return false;
-  if (wire::back_device(shared, account, self.slot) != wire::FileError::kNone) return false;
   device.account = ledger::Account(shared, account, self.slot, &ledger::real_world());
   CUmemoryPool pool = nullptr;
   if (real.cuDeviceGetDefaultMemPool == nullptr ||
@@ -97,7 +90,7 @@ bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
 // exec keeps the process and ends all it held: a slot under this process's own identity is that of
 // the program it ran before.
 bool is_another_process(std::uint64_t identity, std::uint64_t pid_namespace) {
-  return identity != joining.identity || pid_namespace != joining.pid_namespace;
+  return !(joining == ledger::Owner{identity, pid_namespace});
 }
 
 void leave_earlier_slots(wire::Job& shared) {
@@ -110,9 +103,8 @@ bool join(Process& self, wire::Job* shared) {
   joining = {base::identity_of(getpid()), base::own_pid_namespace()};
   if (joining.identity == 0) return false;
   leave_earlier_slots(*shared);
-  self.slot = ledger::claim_slot(*shared, joining.identity, joining.pid_namespace);
+  self.slot = ledger::claim_slot(*shared, joining, ledger::real_world());
   if (self.slot == ledger::kNoSlot) return false;
-  if (wire::back_slot(shared, self.slot) != wire::FileError::kNone) return false;
   describe_self(shared, self.slot);
   int count = 0;
   if (real.cuDeviceGetCount(&count) != CUDA_SUCCESS) return false;

@@ -4,58 +4,61 @@
 //
 // A charge is made before the driver is asked and settled after it answered:
 //
-//     reserve -> driver call -> commit            (or roll_back when the driver refused)
-//     begin_release -> driver call -> end_release (or keep when the driver refused)
+//     reserve -> driver call -> commit            (or roll_back when the driver
+//     refused) begin_release -> driver call -> end_release (or keep when the
+//     driver refused)
 //
-// Between the two the bytes are *pending*: they count against the limit, and a request that does
-// not fit only because of them waits for them to settle instead of being refused. A request is
-// refused when it would not fit even if everything pending were given back.
+// Between the two the bytes are *pending*: they count against the limit, and a
+// request that does not fit only because of them waits for them to settle
+// instead of being refused. A request is refused when it would not fit even if
+// everything pending were given back.
 //
-// A process that dies leaves its share; whoever is about to refuse first reaps the dead.
+// A process that dies leaves its share; whoever is about to refuse first reaps
+// the dead.
 //
-// Hot path (a request that fits): two atomic additions and two 16-byte swaps; no lock, allocation
-// or system call. All byte counts are rounded up to wire::kGranule, so a caller passes the same
-// number to the call that gives back as to the call that took.
+// Hot path (a request that fits): two 16-byte swaps and an atomic addition, as
+// for a release; no lock, allocation or system call. All byte counts are
+// rounded up to wire::kGranule, so a caller passes the same numbers to the
+// calls that settle as to the call that began.
 //
-// Threads: any number, in any number of processes. Nothing here throws or allocates.
+// Threads: any number, in any number of processes. Nothing here throws or
+// allocates.
 
 #include <cstdint>
 
+#include "ledger/slots.h"
+#include "ledger/world.h"
 #include "wire/job_layout.h"
 
 namespace vram::ledger {
 
-// What the slow path needs of the outside world; tests bring their own.
-struct World {
-  bool (*alive)(std::uint64_t identity, std::uint64_t pid_namespace);
-  void (*nap)();              // give way for a moment while others settle
-  std::uint64_t (*now_ms)();  // monotonic
-};
-const World& real_world();
-
-// How long a request waits for what others have pending before it is refused. A driver's free may
-// wait for running kernels; TensorFlow's own allocator waits ten seconds in the same place.
+// How long a request waits for what others have pending before it is refused. A
+// driver's free may wait for running kernels; TensorFlow's own allocator waits
+// ten seconds in the same place.
 inline constexpr std::uint64_t kSettle_ms = 5000;
 
 struct Usage {
-  std::uint64_t used;     // bytes, pending ones included
-  std::uint64_t limit;    // bytes; wire::kUnlimited: none
-  std::uint64_t peak;     // bytes
-  std::uint64_t denials;  // requests
+  std::uint64_t used;    // bytes, pending ones included
+  std::uint64_t limit;   // bytes; wire::kUnlimited: none
+  std::uint64_t peak;    // bytes
+  std::uint64_t denials; // requests
 };
 
-// One process's view of one device's account. Copyable; refers to the mapped job.
+// One process's view of one device's account. Copyable; refers to the mapped
+// job.
 class Account {
- public:
+public:
   Account() = default;
-  Account(wire::Job* job, std::uint32_t device, std::uint32_t slot, const World* world)
+  Account(wire::Job *job, std::uint32_t device, std::uint32_t slot,
+          const World *world)
       : job_(job), world_(world), device_(device), slot_(slot) {}
 
   explicit operator bool() const { return job_ != nullptr; }
   std::uint32_t device() const { return device_; }
   std::uint32_t slot() const { return slot_; }
 
-  // True: the bytes are charged and pending. False: over the limit; counted as a denial.
+  // True: the bytes are charged and pending. False: over the limit; counted as
+  // a denial.
   [[nodiscard]] bool reserve(std::uint64_t bytes) const;
   void commit(std::uint64_t bytes) const;
   void roll_back(std::uint64_t bytes) const;
@@ -64,47 +67,56 @@ class Account {
   void end_release(std::uint64_t bytes) const;
   void keep(std::uint64_t bytes) const;
 
-  // Reserve without refusing and without counting a denial: for a caller that has another way.
+  // Reserve without refusing and without counting a denial: for a caller that
+  // has another way.
   [[nodiscard]] bool try_reserve(std::uint64_t bytes) const;
 
-  // Memory that is already taken, found by measuring: charged even over the limit.
+  // Memory that is already taken, found by measuring: charged even over the
+  // limit.
   void charge(std::uint64_t bytes) const;
   void uncharge(std::uint64_t bytes) const;
 
   void add_part(wire::Part part, std::int64_t bytes) const;
   std::uint64_t part(wire::Part part) const;
-  [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const;
+  [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from,
+                               std::uint64_t to) const;
+
+  // Part kContext and what was measured beside it.
+  std::uint64_t context_bytes() const;
 
   Usage usage() const;
-  std::uint64_t own_bytes() const;    // this process's share
-  std::uint64_t own_pending() const;  // of calls of this process under way
-  wire::DeviceAccount& record() const { return job_->device[device_]; }
+  std::uint64_t own_bytes() const;   // this process's share
+  std::uint64_t own_pending() const; // of calls of this process under way
+  wire::DeviceAccount &record() const { return job_->device[device_]; }
 
- private:
+private:
   bool settle_and_add(std::uint64_t bytes) const;
-  bool never_fits(std::uint64_t bytes) const;
+  wire::Cell &cell() const { return job_->cell[device_][slot_]; }
 
-  wire::Job* job_ = nullptr;
-  const World* world_ = nullptr;
+  wire::Job *job_ = nullptr;
+  const World *world_ = nullptr;
   std::uint32_t device_ = 0;
   std::uint32_t slot_ = 0;
 };
 
-// What `slot` holds on `device`, bytes; exact at some moment during the call.
-std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
-std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device);
+// What was measured of a process beside its calls becomes `bytes`, also over
+// the limit. Any process of the job may measure any other: the charges a
+// process makes itself are left alone, and nothing happens when `owner` no
+// longer sits in the slot.
+void measure_beside(wire::Job &job, std::uint32_t device, std::uint32_t slot,
+                    const Owner &owner, std::uint64_t bytes);
+std::uint64_t beside_bytes(const wire::Job &job, std::uint32_t device,
+                           std::uint32_t slot);
 
-// Charges (or, below zero, uncharges) bytes to whoever sits in `slot`, measured by somebody else.
-// Does nothing when `identity` no longer sits there.
-void adjust(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t identity,
-            std::int64_t bytes);
+// What `slot` holds on `device`, bytes, measured and charged; exact at some
+// moment during the call.
+std::uint64_t share_bytes(const wire::Job &job, std::uint32_t device,
+                          std::uint32_t slot);
+std::uint64_t total_bytes(const wire::Job &job, std::uint32_t device);
 
-// Gives back all that a slot holds, on every device, provided that `identity` sits there
-// throughout.
-void return_shares(wire::Job& job, std::uint32_t slot, std::uint64_t identity);
+// Gives back what dead processes held. Returns how many slots were freed. Any
+// number of callers at once, each of which may die at any point: the next one
+// finishes.
+std::uint32_t reap(wire::Job &job, const World &world);
 
-// Gives back what dead processes held. Returns how many slots were freed. Any number of callers at
-// once, each of which may die at any point: the next one finishes.
-std::uint32_t reap(wire::Job& job, const World& world);
-
-}  // namespace vram::ledger
+} // namespace vram::ledger

@@ -13,8 +13,7 @@ namespace vram::base {
 inline constexpr unsigned kPidBits = 22;
 
 inline std::int32_t pid_of(std::uint64_t identity) {
-  return static_cast<std::int32_t>(identity &
-                                   ((std::uint64_t{1} << kPidBits) - 1));
+  return static_cast<std::int32_t>(identity & ((std::uint64_t{1} << kPidBits) - 1));
 }
 
 // 0: no such process, or /proc is not readable.
@@ -30,4 +29,4 @@ std::uint64_t own_pid_namespace();
 // unreadable or another namespace's.
 bool is_alive(std::uint64_t identity, std::uint64_t pid_namespace);
 
-} // namespace vram::base
+}  // namespace vram::base

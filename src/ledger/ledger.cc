@@ -11,25 +11,21 @@ namespace {
 // processes take some milliseconds to look at.
 constexpr std::uint64_t kReapEvery_ms = 10;
 
-void raise_to(std::atomic<std::uint64_t> &highest, std::uint64_t value) {
+void raise_to(std::atomic<std::uint64_t>& highest, std::uint64_t value) {
   std::uint64_t seen = highest.load(std::memory_order_relaxed);
-  while (seen < value && !highest.compare_exchange_weak(
-                             seen, value, std::memory_order_relaxed)) {
+  while (seen < value && !highest.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
 }
 
-} // namespace
+}  // namespace
 
 bool Account::try_reserve(std::uint64_t bytes) const {
-  return add(*job_, device_, slot_, granules(bytes),
-             most_granules(*job_, device_));
+  return add(*job_, device_, slot_, granules(bytes), most_granules(*job_, device_));
 }
 
 bool Account::reserve(std::uint64_t bytes) const {
-  if (try_reserve(bytes))
-    return true;
-  if (settle_and_add(bytes))
-    return true;
+  if (try_reserve(bytes)) return true;
+  if (settle_and_add(bytes)) return true;
   record().denials.fetch_add(1, std::memory_order_relaxed);
   cell().denials.fetch_add(1, std::memory_order_relaxed);
   raise_to(record().denied_bytes, bytes);
@@ -41,39 +37,28 @@ bool Account::settle_and_add(std::uint64_t bytes) const {
   std::uint64_t next_reap = start;
   for (std::uint64_t now = start;; now = world_->now_ms()) {
     const bool look = now >= next_reap;
-    if (look)
-      next_reap = now + kReapEvery_ms;
+    if (look) next_reap = now + kReapEvery_ms;
     const bool freed = look && reap(*job_, *world_) > 0;
-    if (try_reserve(bytes))
-      return true;
-    if (freed)
-      continue;
-    if (never_fits(*job_, device_, granules(bytes)) ||
-        now - start >= kSettle_ms)
-      return false;
+    if (try_reserve(bytes)) return true;
+    if (freed) continue;
+    if (never_fits(*job_, device_, granules(bytes)) || now - start >= kSettle_ms) return false;
     world_->nap();
   }
 }
 
-void Account::commit(std::uint64_t bytes) const {
-  count_committed(cell(), granules(bytes));
-}
+void Account::commit(std::uint64_t bytes) const { count_committed(cell(), granules(bytes)); }
 
 void Account::roll_back(std::uint64_t bytes) const {
   subtract(*job_, device_, slot_, granules(bytes));
 }
 
-void Account::begin_release(std::uint64_t bytes) const {
-  count_released(cell(), granules(bytes));
-}
+void Account::begin_release(std::uint64_t bytes) const { count_released(cell(), granules(bytes)); }
 
 void Account::end_release(std::uint64_t bytes) const {
   subtract(*job_, device_, slot_, granules(bytes));
 }
 
-void Account::keep(std::uint64_t bytes) const {
-  count_committed(cell(), granules(bytes));
-}
+void Account::keep(std::uint64_t bytes) const { count_committed(cell(), granules(bytes)); }
 
 void Account::charge(std::uint64_t bytes) const {
   (void)add(*job_, device_, slot_, granules(bytes), kMaxSum);
@@ -86,19 +71,16 @@ void Account::uncharge(std::uint64_t bytes) const {
 }
 
 void Account::add_part(wire::Part part, std::int64_t bytes) const {
-  cell().part[static_cast<std::size_t>(part)].fetch_add(
-      static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+  cell().part[static_cast<std::size_t>(part)].fetch_add(static_cast<std::uint64_t>(bytes),
+                                                        std::memory_order_relaxed);
 }
 
 std::uint64_t Account::part(wire::Part part) const {
-  return cell().part[static_cast<std::size_t>(part)].load(
-      std::memory_order_relaxed);
+  return cell().part[static_cast<std::size_t>(part)].load(std::memory_order_relaxed);
 }
 
-bool Account::swap_part(wire::Part part, std::uint64_t from,
-                        std::uint64_t to) const {
-  return cell().part[static_cast<std::size_t>(part)].compare_exchange_strong(
-      from, to);
+bool Account::swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const {
+  return cell().part[static_cast<std::size_t>(part)].compare_exchange_strong(from, to);
 }
 
 std::uint64_t Account::context_bytes() const {
@@ -106,38 +88,33 @@ std::uint64_t Account::context_bytes() const {
 }
 
 Usage Account::usage() const {
-  const wire::DeviceAccount &device = record();
-  return {total_bytes(*job_, device_),
-          device.limit.load(std::memory_order_relaxed),
+  const wire::DeviceAccount& device = record();
+  return {total_bytes(*job_, device_), device.limit.load(std::memory_order_relaxed),
           device.peak.load(std::memory_order_relaxed),
           device.denials.load(std::memory_order_relaxed)};
 }
 
-std::uint64_t Account::own_bytes() const {
-  return share_bytes(*job_, device_, slot_);
-}
+std::uint64_t Account::own_bytes() const { return share_bytes(*job_, device_, slot_); }
 
 std::uint64_t Account::own_pending() const {
   return pending_of(*job_, device_, slot_) * wire::kGranule;
 }
 
-std::uint64_t share_bytes(const wire::Job &job, std::uint32_t device,
-                          std::uint32_t slot) {
+std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   return shares_of(job, device, slot) * wire::kGranule;
 }
 
-std::uint64_t beside_bytes(const wire::Job &job, std::uint32_t device,
-                           std::uint32_t slot) {
+std::uint64_t beside_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   return share_at(job, device, beside_of(slot)) * wire::kGranule;
 }
 
-void measure_beside(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-                    const Owner &owner, std::uint64_t bytes) {
+void measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                    std::uint64_t bytes) {
   set_beside(job, device, slot, owner, granules(bytes));
 }
 
-std::uint64_t total_bytes(const wire::Job &job, std::uint32_t device) {
+std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device) {
   return total_of(job, device) * wire::kGranule;
 }
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

@@ -38,19 +38,18 @@ namespace vram::ledger {
 inline constexpr std::uint64_t kSettle_ms = 5000;
 
 struct Usage {
-  std::uint64_t used;    // bytes, pending ones included
-  std::uint64_t limit;   // bytes; wire::kUnlimited: none
-  std::uint64_t peak;    // bytes
-  std::uint64_t denials; // requests
+  std::uint64_t used;     // bytes, pending ones included
+  std::uint64_t limit;    // bytes; wire::kUnlimited: none
+  std::uint64_t peak;     // bytes
+  std::uint64_t denials;  // requests
 };
 
 // One process's view of one device's account. Copyable; refers to the mapped
 // job.
 class Account {
-public:
+ public:
   Account() = default;
-  Account(wire::Job *job, std::uint32_t device, std::uint32_t slot,
-          const World *world)
+  Account(wire::Job* job, std::uint32_t device, std::uint32_t slot, const World* world)
       : job_(job), world_(world), device_(device), slot_(slot) {}
 
   explicit operator bool() const { return job_ != nullptr; }
@@ -78,23 +77,22 @@ public:
 
   void add_part(wire::Part part, std::int64_t bytes) const;
   std::uint64_t part(wire::Part part) const;
-  [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from,
-                               std::uint64_t to) const;
+  [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const;
 
   // Part kContext and what was measured beside it.
   std::uint64_t context_bytes() const;
 
   Usage usage() const;
-  std::uint64_t own_bytes() const;   // this process's share
-  std::uint64_t own_pending() const; // of calls of this process under way
-  wire::DeviceAccount &record() const { return job_->device[device_]; }
+  std::uint64_t own_bytes() const;    // this process's share
+  std::uint64_t own_pending() const;  // of calls of this process under way
+  wire::DeviceAccount& record() const { return job_->device[device_]; }
 
-private:
+ private:
   bool settle_and_add(std::uint64_t bytes) const;
-  wire::Cell &cell() const { return job_->cell[device_][slot_]; }
+  wire::Cell& cell() const { return job_->cell[device_][slot_]; }
 
-  wire::Job *job_ = nullptr;
-  const World *world_ = nullptr;
+  wire::Job* job_ = nullptr;
+  const World* world_ = nullptr;
   std::uint32_t device_ = 0;
   std::uint32_t slot_ = 0;
 };
@@ -103,20 +101,18 @@ private:
 // the limit. Any process of the job may measure any other: the charges a
 // process makes itself are left alone, and nothing happens when `owner` no
 // longer sits in the slot.
-void measure_beside(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-                    const Owner &owner, std::uint64_t bytes);
-std::uint64_t beside_bytes(const wire::Job &job, std::uint32_t device,
-                           std::uint32_t slot);
+void measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                    std::uint64_t bytes);
+std::uint64_t beside_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
 
 // What `slot` holds on `device`, bytes, measured and charged; exact at some
 // moment during the call.
-std::uint64_t share_bytes(const wire::Job &job, std::uint32_t device,
-                          std::uint32_t slot);
-std::uint64_t total_bytes(const wire::Job &job, std::uint32_t device);
+std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
+std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device);
 
 // Gives back what dead processes held. Returns how many slots were freed. Any
 // number of callers at once, each of which may die at any point: the next one
 // finishes.
-std::uint32_t reap(wire::Job &job, const World &world);
+std::uint32_t reap(wire::Job& job, const World& world);
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

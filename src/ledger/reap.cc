@@ -8,36 +8,31 @@
 namespace vram::ledger {
 namespace {
 
-std::uint32_t devices_of(const wire::Job &job) {
+std::uint32_t devices_of(const wire::Job& job) {
   std::uint32_t count = 0;
-  while (count < wire::kMaxDevices &&
-         job.device[count].key.load(std::memory_order_acquire) != 0) {
+  while (count < wire::kMaxDevices && job.device[count].key.load(std::memory_order_acquire) != 0) {
     ++count;
   }
   return count;
 }
 
 // A measurement may reach a slot that was freed a moment before.
-void return_late(wire::Job &job, std::uint32_t devices, std::uint32_t slot) {
+void return_late(wire::Job& job, std::uint32_t devices, std::uint32_t slot) {
   for (std::uint32_t d = 0; d < devices; ++d) {
-    if (read(job.cell[d][slot].beside).lo != 0)
-      return_shares(job, d, slot, {0, 0});
+    if (read(job.cell[d][slot].beside).lo != 0) return_shares(job, d, slot, {0, 0});
   }
 }
 
-bool reap_slot(wire::Job &job, std::uint32_t devices, std::uint32_t slot,
-               const World &world) {
+bool reap_slot(wire::Job& job, std::uint32_t devices, std::uint32_t slot, const World& world) {
   Owner owner = owner_of(job, slot);
   if (owner.identity == 0) {
     return_late(job, devices, slot);
     return false;
   }
   if (occupied(owner.identity)) {
-    if (world.alive(owner.identity, owner.pid_namespace))
-      return false;
+    if (world.alive(owner.identity, owner.pid_namespace)) return false;
     const Owner dead{owner.identity | kReaping, owner.pid_namespace};
-    if (!swap_owner(job, slot, owner, dead))
-      return false;
+    if (!swap_owner(job, slot, owner, dead)) return false;
     owner = dead;
   }
   for (std::uint32_t d = 0; d < devices; ++d) {
@@ -47,12 +42,11 @@ bool reap_slot(wire::Job &job, std::uint32_t devices, std::uint32_t slot,
   return swap_owner(job, slot, owner, {0, 0});
 }
 
-} // namespace
+}  // namespace
 
-std::uint32_t reap(wire::Job &job, const World &world) {
+std::uint32_t reap(wire::Job& job, const World& world) {
   std::uint32_t freed = 0;
-  const std::uint32_t used =
-      job.header.slots_used.load(std::memory_order_acquire);
+  const std::uint32_t used = job.header.slots_used.load(std::memory_order_acquire);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     // Read anew each time: a process may meet a card, charge and die while this
     // loop runs.
@@ -61,4 +55,4 @@ std::uint32_t reap(wire::Job &job, const World &world) {
   return freed;
 }
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

@@ -13,14 +13,11 @@ namespace {
 constexpr std::uint64_t kG = wire::kGranule;
 
 class Settle : public testing::Test {
-protected:
+ protected:
   Account account(std::uint64_t identity) {
-    return {&*job_, device_, claim_slot(*job_, {identity, 0}, *world_.get()),
-            world_.get()};
+    return {&*job_, device_, claim_slot(*job_, {identity, 0}, *world_.get()), world_.get()};
   }
-  void set_limit(std::uint64_t bytes) {
-    job_->device[device_].limit.store(bytes);
-  }
+  void set_limit(std::uint64_t bytes) { job_->device[device_].limit.store(bytes); }
   std::uint64_t used() { return total_bytes(*job_, device_); }
 
   FakeWorld world_;
@@ -32,8 +29,7 @@ protected:
 TEST_F(Settle, ARequestWaitsForAPendingOneAndIsGrantedWhenThatIsRolledBack) {
   ASSERT_TRUE(other_.reserve(6 * kG));
   world_.on_nap = [&] {
-    if (world_.naps == 3)
-      other_.roll_back(6 * kG);
+    if (world_.naps == 3) other_.roll_back(6 * kG);
   };
   EXPECT_TRUE(mine_.reserve(4 * kG));
   EXPECT_EQ(world_.naps, 3u);
@@ -59,7 +55,7 @@ TEST_F(Settle, ARequestIsRefusedOnceThePendingOneIsCommitted) {
 TEST_F(Settle, ARequestThatNoSettlingWouldFitIsRefusedAtOnce) {
   ASSERT_TRUE(other_.reserve(6 * kG));
   other_.commit(6 * kG);
-  ASSERT_TRUE(other_.reserve(kG)); // stays pending
+  ASSERT_TRUE(other_.reserve(kG));  // stays pending
   EXPECT_FALSE(mine_.reserve(3 * kG));
   EXPECT_EQ(world_.naps, 0u);
 }
@@ -93,7 +89,7 @@ TEST_F(Settle, AnUnendingRequestIsRefusedAtOnceWithoutALimitToo) {
 }
 
 TEST_F(Settle, WhatNeverSettlesIsRefusedAtTheDeadline) {
-  ASSERT_TRUE(other_.reserve(6 * kG)); // and stays pending
+  ASSERT_TRUE(other_.reserve(6 * kG));  // and stays pending
   EXPECT_FALSE(mine_.reserve(4 * kG));
   EXPECT_EQ(world_.clock, kSettle_ms);
 }
@@ -110,11 +106,11 @@ TEST_F(Settle, TheDeadAreReapedBeforeARefusal) {
 TEST_F(Settle, ThePendingBytesOfTheDeadHoldUpNobody) {
   ASSERT_TRUE(mine_.reserve(6 * kG));
   mine_.commit(6 * kG);
-  other_.begin_release(8 * kG); // killed here
+  other_.begin_release(8 * kG);  // killed here
   world_.dead.insert(2);
   EXPECT_FALSE(mine_.reserve(4 * kG));
   EXPECT_LE(world_.naps, 1u);
 }
 
-} // namespace
-} // namespace vram::ledger
+}  // namespace
+}  // namespace vram::ledger

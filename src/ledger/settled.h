@@ -25,26 +25,23 @@
 
 namespace vram::ledger {
 
-inline void count_committed(wire::Cell &cell, std::uint64_t count) {
+inline void count_committed(wire::Cell& cell, std::uint64_t count) {
   cell.committed.fetch_add(count, std::memory_order_acq_rel);
 }
 
-inline void count_released(wire::Cell &cell, std::uint64_t count) {
+inline void count_released(wire::Cell& cell, std::uint64_t count) {
   cell.released.fetch_add(count, std::memory_order_acq_rel);
 }
 
 // True: at a moment during the call, `count` more than what was settled was
 // over the limit.
-bool never_fits(const wire::Job &job, std::uint32_t device,
-                std::uint64_t count);
+bool never_fits(const wire::Job& job, std::uint32_t device, std::uint64_t count);
 
 // What calls of this slot under way hold, granules; exact at a moment during
 // the call.
-std::uint64_t pending_of(const wire::Job &job, std::uint32_t device,
-                         std::uint32_t slot);
+std::uint64_t pending_of(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
 
 // The owner is dead, or another program by now: nothing of it is settled.
-void forget_settled(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-                    const Owner &owner);
+void forget_settled(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner);
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

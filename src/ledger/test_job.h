@@ -20,21 +20,20 @@ namespace vram::ledger {
 
 // Fork shares it: what a child does to the job the parent sees.
 class TestJob {
-public:
+ public:
   TestJob() {
-    void *at = mmap(nullptr, sizeof(wire::Job), PROT_READ | PROT_WRITE,
+    void* at = mmap(nullptr, sizeof(wire::Job), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-      throw std::bad_alloc();
-    job_ = static_cast<wire::Job *>(at);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    job_ = static_cast<wire::Job*>(at);
     job_->header.default_limit = wire::kUnlimited;
   }
   ~TestJob() { munmap(job_, sizeof(wire::Job)); }
-  TestJob(const TestJob &) = delete;
-  TestJob &operator=(const TestJob &) = delete;
+  TestJob(const TestJob&) = delete;
+  TestJob& operator=(const TestJob&) = delete;
 
-  wire::Job &operator*() const { return *job_; }
-  wire::Job *operator->() const { return job_; }
+  wire::Job& operator*() const { return *job_; }
+  wire::Job* operator->() const { return job_; }
 
   // Cards are numbered from 1 here; their accounts from 0.
   std::uint32_t add_device(std::uint64_t limit) {
@@ -45,39 +44,38 @@ public:
     return device;
   }
 
-private:
-  wire::Job *job_ = nullptr;
+ private:
+  wire::Job* job_ = nullptr;
   std::uint8_t devices_ = 0;
 };
 
 // One at a time: a World has no state of its own.
 class FakeWorld {
-public:
+ public:
   FakeWorld() { current() = this; }
   ~FakeWorld() { current() = nullptr; }
-  FakeWorld(const FakeWorld &) = delete;
-  FakeWorld &operator=(const FakeWorld &) = delete;
+  FakeWorld(const FakeWorld&) = delete;
+  FakeWorld& operator=(const FakeWorld&) = delete;
 
-  const World *get() const { return &world_; }
+  const World* get() const { return &world_; }
 
-  std::set<std::uint64_t> dead;        // identities
-  std::function<void()> on_nap;        // called before the clock moves
-  std::atomic<std::uint64_t> clock{0}; // ms
+  std::set<std::uint64_t> dead;         // identities
+  std::function<void()> on_nap;         // called before the clock moves
+  std::atomic<std::uint64_t> clock{0};  // ms
   std::atomic<std::uint64_t> naps{0};
 
-private:
-  static FakeWorld *&current() {
-    static FakeWorld *world = nullptr;
+ private:
+  static FakeWorld*& current() {
+    static FakeWorld* world = nullptr;
     return world;
   }
   static bool alive(std::uint64_t identity, std::uint64_t) {
     return current()->dead.count(identity) == 0;
   }
   static void nap() {
-    FakeWorld &self = *current();
+    FakeWorld& self = *current();
     ++self.naps;
-    if (self.on_nap)
-      self.on_nap();
+    if (self.on_nap) self.on_nap();
     ++self.clock;
   }
   static std::uint64_t now_ms() { return current()->clock; }
@@ -85,4 +83,4 @@ private:
   World world_{alive, nap, now_ms};
 };
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

@@ -19,26 +19,23 @@ constexpr std::uint64_t granules(std::uint64_t bytes) {
 
 // Charges `count` to a slot. False: the total would be above `most`, and
 // nothing changed.
-[[nodiscard]] bool add(wire::Job &job, std::uint32_t device, std::uint32_t slot,
+[[nodiscard]] bool add(wire::Job& job, std::uint32_t device, std::uint32_t slot,
                        std::uint64_t count, std::uint64_t most);
 
 // Never below zero: a charge that its owner overdraws is empty.
-void subtract(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-              std::uint64_t count);
+void subtract(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t count);
 
 // What lies beside the charge becomes `count`, unless the slot is no longer
 // that owner's.
-void set_beside(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-                const Owner &owner, std::uint64_t count);
+void set_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                std::uint64_t count);
 
 // Makes both shares of a slot zero, unless it is no longer that owner's.
-void return_shares(wire::Job &job, std::uint32_t device, std::uint32_t slot,
-                   const Owner &owner);
+void return_shares(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner);
 
 // All exact at some moment during the call.
-std::uint64_t share_at(const wire::Job &job, std::uint32_t device, Place place);
-std::uint64_t shares_of(const wire::Job &job, std::uint32_t device,
-                        std::uint32_t slot);
-std::uint64_t total_of(const wire::Job &job, std::uint32_t device);
+std::uint64_t share_at(const wire::Job& job, std::uint32_t device, Place place);
+std::uint64_t shares_of(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
+std::uint64_t total_of(const wire::Job& job, std::uint32_t device);
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

@@ -36,8 +36,7 @@ namespace vram::ledger {
 inline constexpr unsigned kSumBits = 39;
 inline constexpr unsigned kPlaceBits = 13;
 inline constexpr unsigned kTagBits = 37;
-inline constexpr std::uint64_t kMaxSum =
-    (std::uint64_t{1} << kSumBits) - 1; // granules
+inline constexpr std::uint64_t kMaxSum = (std::uint64_t{1} << kSumBits) - 1;  // granules
 inline constexpr std::uint64_t kTagMask = (std::uint64_t{1} << kTagBits) - 1;
 static_assert(2 * wire::kMaxProcesses <= (1u << kPlaceBits));
 
@@ -47,52 +46,46 @@ constexpr Place charge_of(std::uint32_t slot) { return slot * 2; }
 constexpr Place beside_of(std::uint32_t slot) { return slot * 2 + 1; }
 
 struct Total {
-  std::uint64_t sum;   // granules, over the whole job
-  std::uint64_t share; // granules at `place` after the last operation
-  std::uint64_t tag;   // of the last operation
-  Place place;         // of the last operation
+  std::uint64_t sum;    // granules, over the whole job
+  std::uint64_t share;  // granules at `place` after the last operation
+  std::uint64_t tag;    // of the last operation
+  Place place;          // of the last operation
 };
 
-inline wire::Word128 pack(const Total &t) {
+inline wire::Word128 pack(const Total& t) {
   constexpr unsigned low = 64 - kSumBits - kPlaceBits;
-  return {t.sum | std::uint64_t{t.place} << kSumBits |
-              t.share << (kSumBits + kPlaceBits),
+  return {t.sum | std::uint64_t{t.place} << kSumBits | t.share << (kSumBits + kPlaceBits),
           (t.share >> low) | t.tag << (64 - kTagBits)};
 }
 
-inline Total unpack(const wire::Word128 &w) {
+inline Total unpack(const wire::Word128& w) {
   constexpr unsigned low = 64 - kSumBits - kPlaceBits;
   constexpr std::uint64_t high_mask = (std::uint64_t{1} << (64 - kTagBits)) - 1;
-  return {
-      w.lo & kMaxSum,
-      (w.lo >> (kSumBits + kPlaceBits)) | (w.hi & high_mask) << low,
-      w.hi >> (64 - kTagBits),
-      static_cast<std::uint32_t>(w.lo >> kSumBits & ((1u << kPlaceBits) - 1))};
+  return {w.lo & kMaxSum, (w.lo >> (kSumBits + kPlaceBits)) | (w.hi & high_mask) << low,
+          w.hi >> (64 - kTagBits),
+          static_cast<std::uint32_t>(w.lo >> kSumBits & ((1u << kPlaceBits) - 1))};
 }
 
-inline bool operator==(const wire::Word128 &a, const wire::Word128 &b) {
+inline bool operator==(const wire::Word128& a, const wire::Word128& b) {
   return a.lo == b.lo && a.hi == b.hi;
 }
 
 // Reads a word that others swap. The high half of either word holds its tag,
 // and every swap changes the tag: two equal high halves enclose a low half of
 // the same swap.
-inline wire::Word128 read(const wire::Word128 &word) {
+inline wire::Word128 read(const wire::Word128& word) {
   for (;;) {
     const std::uint64_t hi = __atomic_load_n(&word.hi, __ATOMIC_ACQUIRE);
     const std::uint64_t lo = __atomic_load_n(&word.lo, __ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&word.hi, __ATOMIC_ACQUIRE) == hi)
-      return {lo, hi};
+    if (__atomic_load_n(&word.hi, __ATOMIC_ACQUIRE) == hi) return {lo, hi};
   }
 }
 
-inline bool swap(wire::Word128 &word, const wire::Word128 &from,
-                 const wire::Word128 &to) {
+inline bool swap(wire::Word128& word, const wire::Word128& from, const wire::Word128& to) {
   __extension__ typedef unsigned __int128 Wide;
   const Wide old = static_cast<Wide>(from.hi) << 64 | from.lo;
   const Wide now = static_cast<Wide>(to.hi) << 64 | to.lo;
-  return __sync_bool_compare_and_swap(reinterpret_cast<Wide *>(&word), old,
-                                      now);
+  return __sync_bool_compare_and_swap(reinterpret_cast<Wide*>(&word), old, now);
 }
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

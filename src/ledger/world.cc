@@ -23,11 +23,11 @@ std::uint64_t monotonic_ms() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-} // namespace
+}  // namespace
 
-const World &real_world() {
+const World& real_world() {
   static constexpr World world{base::is_alive, nap, monotonic_ms};
   return world;
 }
 
-} // namespace vram::ledger
+}  // namespace vram::ledger

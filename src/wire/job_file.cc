@@ -17,42 +17,38 @@ constexpr int kPathEnd = static_cast<int>(kPathSize) - 1;
 
 FileError from_errno() {
   switch (errno) {
-  case ENOENT:
-    return FileError::kNotFound;
-  case ELOOP:
-    return FileError::kNotTrusted;
-  case EEXIST:
-    return FileError::kExists;
-  case ENOSPC:
-    return FileError::kNoSpace;
-  default:
-    return FileError::kSystem;
+    case ENOENT:
+      return FileError::kNotFound;
+    case ELOOP:
+      return FileError::kNotTrusted;
+    case EEXIST:
+      return FileError::kExists;
+    case ENOSPC:
+      return FileError::kNoSpace;
+    default:
+      return FileError::kSystem;
   }
 }
 
-bool trusted(const struct stat &st) {
+bool trusted(const struct stat& st) {
   const bool owner = st.st_uid == geteuid() || st.st_uid == 0;
   return owner && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 Mapping map(int fd, int protection) {
-  void *at = mmap(nullptr, sizeof(Job), protection, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED)
-    return {nullptr, FileError::kSystem};
-  return {static_cast<Job *>(at), FileError::kNone};
+  void* at = mmap(nullptr, sizeof(Job), protection, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return {nullptr, FileError::kSystem};
+  return {static_cast<Job*>(at), FileError::kNone};
 }
 
-FileError check(const Job &job) {
-  if (__atomic_load_n(&job.header.magic, __ATOMIC_ACQUIRE) != kJobMagic)
-    return FileError::kNotAJob;
-  if (job.header.version != kJobVersion)
-    return FileError::kVersion;
-  if (job.header.file_bytes != sizeof(Job))
-    return FileError::kVersion;
+FileError check(const Job& job) {
+  if (__atomic_load_n(&job.header.magic, __ATOMIC_ACQUIRE) != kJobMagic) return FileError::kNotAJob;
+  if (job.header.version != kJobVersion) return FileError::kVersion;
+  if (job.header.file_bytes != sizeof(Job)) return FileError::kVersion;
   return FileError::kNone;
 }
 
-FileError populate(void *at, std::size_t size) {
+FileError populate(void* at, std::size_t size) {
 #ifdef MADV_POPULATE_WRITE
   constexpr int kPopulate = MADV_POPULATE_WRITE;
 #else
@@ -60,15 +56,13 @@ FileError populate(void *at, std::size_t size) {
 #endif
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<std::uintptr_t>(at) & ~(page - 1);
-  const auto to =
-      (reinterpret_cast<std::uintptr_t>(at) + size + page - 1) & ~(page - 1);
-  if (madvise(reinterpret_cast<void *>(from), to - from, kPopulate) == 0)
-    return FileError::kNone;
+  const auto to = (reinterpret_cast<std::uintptr_t>(at) + size + page - 1) & ~(page - 1);
+  if (madvise(reinterpret_cast<void*>(from), to - from, kPopulate) == 0) return FileError::kNone;
   // Before Linux 5.14 the call is unknown; there the pages come at first use.
   return errno == EINVAL ? FileError::kNone : FileError::kNoSpace;
 }
 
-void write_header(Job *job) {
+void write_header(Job* job) {
   job->header.version = kJobVersion;
   job->header.header_bytes = sizeof(JobHeader);
   job->header.file_bytes = sizeof(Job);
@@ -78,38 +72,37 @@ void write_header(Job *job) {
   __atomic_store_n(&job->header.magic, kJobMagic, __ATOMIC_RELEASE);
 }
 
-} // namespace
+}  // namespace
 
-const char *describe(FileError error) {
+const char* describe(FileError error) {
   switch (error) {
-  case FileError::kNone:
-    return "no error";
-  case FileError::kNotFound:
-    return "there is no such job file";
-  case FileError::kNotTrusted:
-    return "it belongs to another user, is writable by others, or is a link";
-  case FileError::kNotAJob:
-    return "it is not a job file";
-  case FileError::kVersion:
-    return "it was made by another version of vram";
-  case FileError::kExists:
-    return "it exists already";
-  case FileError::kNoSpace:
-    return "the file system is full";
-  case FileError::kSystem:
-    break;
+    case FileError::kNone:
+      return "no error";
+    case FileError::kNotFound:
+      return "there is no such job file";
+    case FileError::kNotTrusted:
+      return "it belongs to another user, is writable by others, or is a link";
+    case FileError::kNotAJob:
+      return "it is not a job file";
+    case FileError::kVersion:
+      return "it was made by another version of vram";
+    case FileError::kExists:
+      return "it exists already";
+    case FileError::kNoSpace:
+      return "the file system is full";
+    case FileError::kSystem:
+      break;
   }
   return "the system refused it";
 }
 
-void state_folder(char *out) {
-  const char *chosen = getenv("VRAM_STATE_DIR");
+void state_folder(char* out) {
+  const char* chosen = getenv("VRAM_STATE_DIR");
   if (chosen != nullptr && chosen[0] == '/') {
     const int length = snprintf(out, kPathSize, "%s", chosen);
     // A slash at the end would follow a link that the folder's check has to
     // see.
-    for (int end = length < kPathEnd ? length : kPathEnd;
-         end > 1 && out[end - 1] == '/';) {
+    for (int end = length < kPathEnd ? length : kPathEnd; end > 1 && out[end - 1] == '/';) {
       out[--end] = '\0';
     }
   } else {
@@ -117,21 +110,16 @@ void state_folder(char *out) {
   }
 }
 
-FileError ensure_state_folder(const char *path) {
-  if (mkdir(path, 0700) != 0 && errno != EEXIST)
-    return from_errno();
+FileError ensure_state_folder(const char* path) {
+  if (mkdir(path, 0700) != 0 && errno != EEXIST) return from_errno();
   struct stat st {};
-  if (lstat(path, &st) != 0)
-    return from_errno();
-  return S_ISDIR(st.st_mode) && trusted(st) ? FileError::kNone
-                                            : FileError::kNotTrusted;
+  if (lstat(path, &st) != 0) return from_errno();
+  return S_ISDIR(st.st_mode) && trusted(st) ? FileError::kNone : FileError::kNotTrusted;
 }
 
-Mapping create_job(const char *path) {
-  const int fd =
-      open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return {nullptr, from_errno()};
+Mapping create_job(const char* path) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return {nullptr, from_errno()};
   Mapping mapping{nullptr, FileError::kNone};
   if (ftruncate(fd, sizeof(Job)) != 0) {
     mapping.error = from_errno();
@@ -143,8 +131,7 @@ Mapping create_job(const char *path) {
     mapping.error = populate(mapping.job, offsetof(Job, process));
   }
   if (mapping.error != FileError::kNone) {
-    if (mapping.job != nullptr)
-      unmap_job(mapping.job);
+    if (mapping.job != nullptr) unmap_job(mapping.job);
     unlink(path);
     return {nullptr, mapping.error};
   }
@@ -152,13 +139,11 @@ Mapping create_job(const char *path) {
   return mapping;
 }
 
-Mapping open_job(const char *path, Access access) {
+Mapping open_job(const char* path, Access access) {
   const bool write = access == Access::kWrite;
   // O_NONBLOCK: a pipe in the place of a job must not hold the caller up.
-  const int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC |
-                                O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0)
-    return {nullptr, from_errno()};
+  const int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return {nullptr, from_errno()};
   struct stat st {};
   Mapping mapping{nullptr, FileError::kNone};
   if (fstat(fd, &st) != 0) {
@@ -173,23 +158,21 @@ Mapping open_job(const char *path, Access access) {
     mapping = map(fd, write ? PROT_READ | PROT_WRITE : PROT_READ);
   }
   close(fd);
-  if (mapping.job == nullptr)
-    return mapping;
+  if (mapping.job == nullptr) return mapping;
   const FileError error = check(*mapping.job);
-  if (error == FileError::kNone)
-    return mapping;
+  if (error == FileError::kNone) return mapping;
   unmap_job(mapping.job);
   return {nullptr, error};
 }
 
-void unmap_job(const Job *job) { munmap(const_cast<Job *>(job), sizeof(Job)); }
+void unmap_job(const Job* job) { munmap(const_cast<Job*>(job), sizeof(Job)); }
 
-FileError back_slot(Job *job, std::uint32_t slot) {
+FileError back_slot(Job* job, std::uint32_t slot) {
   return populate(&job->process[slot], sizeof(ProcessInfo));
 }
 
-FileError back_device(Job *job, std::uint32_t device) {
+FileError back_device(Job* job, std::uint32_t device) {
   return populate(job->cell[device], sizeof job->cell[device]);
 }
 
-} // namespace vram::wire
+}  // namespace vram::wire

@@ -18,8 +18,7 @@
 
 namespace vram::wire {
 
-inline constexpr std::uint64_t kJobMagic =
-    0x626f6a2d6d617276; // "vram-job", little-endian
+inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
 inline constexpr std::uint32_t kJobVersion = 2;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
@@ -44,56 +43,50 @@ struct alignas(16) Word128 {
 // What a process's memory on a device consists of. Informational: the cap is
 // held by the charge.
 enum class Part : std::uint32_t {
-  kBlocks = 0,   // cuMemAlloc and its relatives, arrays, and their slabs
-  kVirtual = 1,  // cuMemCreate handles
-  kPools = 2,    // reserved by stream-ordered pools
-  kGraphs = 3,   // reserved by graph memory nodes
-  kManaged = 4,  // managed memory, charged in full
-  kContext = 5,  // contexts, modules, stacks, streams: measured
-  kImported = 6, // opened from another process; counted there, shown here
+  kBlocks = 0,    // cuMemAlloc and its relatives, arrays, and their slabs
+  kVirtual = 1,   // cuMemCreate handles
+  kPools = 2,     // reserved by stream-ordered pools
+  kGraphs = 3,    // reserved by graph memory nodes
+  kManaged = 4,   // managed memory, charged in full
+  kContext = 5,   // contexts, modules, stacks, streams: measured
+  kImported = 6,  // opened from another process; counted there, shown here
   kCount = 8,
 };
 
 // One process's account on one device.
 struct alignas(128) Cell {
-  Word128 charge; // by its own calls; see src/ledger/word.h
-  Word128 beside; // measured beside them, by anybody
-  std::atomic<std::uint64_t>
-      committed; // granules, ever; see src/ledger/settled.h
-  std::atomic<std::uint64_t> released; // granules, ever
-  std::atomic<std::uint64_t>
-      peak; // highest charge and what was beside it, bytes
+  Word128 charge;                        // by its own calls; see src/ledger/word.h
+  Word128 beside;                        // measured beside them, by anybody
+  std::atomic<std::uint64_t> committed;  // granules, ever; see src/ledger/settled.h
+  std::atomic<std::uint64_t> released;   // granules, ever
+  std::atomic<std::uint64_t> peak;       // highest charge and what was beside it, bytes
   std::atomic<std::uint64_t> denials;
-  std::atomic<std::uint64_t>
-      part[static_cast<std::size_t>(Part::kCount)]; // bytes
+  std::atomic<std::uint64_t> part[static_cast<std::size_t>(Part::kCount)];  // bytes
 };
 
 // The job's account on one device.
 struct alignas(64) DeviceAccount {
-  Word128 total; // see src/ledger/word.h; on a cache line of its own
+  Word128 total;  // see src/ledger/word.h; on a cache line of its own
   std::uint64_t padding[6];
-  std::atomic<std::uint64_t>
-      key; // 0 free; else made from the UUID, see ledger/devices.h
-  std::atomic<std::uint64_t> limit;   // bytes; kUnlimited: none; 0: not set yet
-  std::uint64_t reserve;              // bytes always there for the job
-  std::atomic<std::uint64_t> peak;    // highest total, bytes
-  std::atomic<std::uint64_t> denials; // requests refused because of the limit
-  std::atomic<std::uint64_t> denied_bytes; // size of the largest of them
-  std::atomic<std::uint64_t>
-      context_bytes; // what a context costs here, once somebody measured it
-  std::uint64_t
-      capacity; // bytes of the card as its driver reports it; 0: not known
+  std::atomic<std::uint64_t> key;           // 0 free; else made from the UUID, see ledger/devices.h
+  std::atomic<std::uint64_t> limit;         // bytes; kUnlimited: none; 0: not set yet
+  std::uint64_t reserve;                    // bytes always there for the job
+  std::atomic<std::uint64_t> peak;          // highest total, bytes
+  std::atomic<std::uint64_t> denials;       // requests refused because of the limit
+  std::atomic<std::uint64_t> denied_bytes;  // size of the largest of them
+  std::atomic<std::uint64_t> context_bytes;  // what a context costs here, once somebody measured it
+  std::uint64_t capacity;  // bytes of the card as its driver reports it; 0: not known
   std::uint8_t uuid[16];
-  std::int32_t index; // order of NVML; -1: not known
+  std::int32_t index;  // order of NVML; -1: not known
   char name[60];
-  char pci[16]; // "0000:00:06.0"
+  char pci[16];  // "0000:00:06.0"
   std::uint8_t reserved[16];
 };
 
 // What is said of the process in a slot; written by that process alone.
 struct alignas(64) ProcessInfo {
-  std::atomic<std::uint64_t> attached_ns; // CLOCK_BOOTTIME
-  char command[56]; // /proc/PID/comm and what follows, cut
+  std::atomic<std::uint64_t> attached_ns;  // CLOCK_BOOTTIME
+  char command[56];                        // /proc/PID/comm and what follows, cut
 };
 
 enum class OnFailure : std::uint32_t { kRefuse = 0, kAllow = 1 };
@@ -103,29 +96,27 @@ struct JobHeader {
   std::uint32_t version;
   std::uint32_t header_bytes;
   std::uint64_t file_bytes;
-  std::uint64_t
-      runner_identity; // the `vram run` that made the file; as in a slot
+  std::uint64_t runner_identity;  // the `vram run` that made the file; as in a slot
   std::uint64_t runner_pid_namespace;
   std::uint64_t created_unix_ns;
   std::uint32_t owner_uid;
   OnFailure on_failure;
-  std::uint64_t default_limit; // for a device nobody named; kUnlimited: none
-  std::uint32_t
-      default_limit_permille; // or this share of the device's capacity; 0: none
-  std::uint32_t visible_count; // devices the job sees, when restricted; else 0
+  std::uint64_t default_limit;           // for a device nobody named; kUnlimited: none
+  std::uint32_t default_limit_permille;  // or this share of the device's capacity; 0: none
+  std::uint32_t visible_count;           // devices the job sees, when restricted; else 0
   char id[16];
   char name[64];
-  char command[256];     // as typed, cut
-  char driver_path[512]; // the real libcuda.so.1; empty: find it
-  char nvml_path[512];   // the real libnvidia-ml.so.1; empty: find it
-  std::atomic<std::uint32_t> slots_used; // one past the highest slot ever taken
+  char command[256];                      // as typed, cut
+  char driver_path[512];                  // the real libcuda.so.1; empty: find it
+  char nvml_path[512];                    // the real libnvidia-ml.so.1; empty: find it
+  std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
   std::uint8_t reserved[516];
 };
 
 struct Job {
   alignas(4096) JobHeader header;
   alignas(4096) DeviceAccount device[kMaxDevices];
-  alignas(4096) Word128 owner[kMaxProcesses]; // see src/ledger/slots.h
+  alignas(4096) Word128 owner[kMaxProcesses];  // see src/ledger/slots.h
   alignas(4096) ProcessInfo process[kMaxProcesses];
   // A device's cells lie together, so that a job on one card touches one run of
   // pages.
@@ -141,4 +132,4 @@ static_assert(offsetof(Job, device) == 4096);
 static_assert(offsetof(Job, owner) == 4096 + 256 * kMaxDevices);
 static_assert(offsetof(Job, cell) % 4096 == 0);
 
-} // namespace vram::wire
+}  // namespace vram::wire

@@ -14,7 +14,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(vram_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:-Wno-restrict>)
 endif()
 target_include_directories(vram_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+# A library takes a sanitizer's functions from the program that loads it.
+set(VRAM_NO_UNDEFINED -Wl,-z,defs)
 if(VRAM_SANITIZE)
+  set(VRAM_NO_UNDEFINED "")
   target_compile_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(vram_flags INTERFACE -fsanitize=${VRAM_SANITIZE})

@@ -100,6 +100,16 @@ std::uint64_t Account::own_pending() const {
   return pending_of(*job_, device_, slot_) * wire::kGranule;
 }
 
+Account::Mark Account::mark() const {
+  Mark mark{cell().committed.load(std::memory_order_acquire),
+            cell().released.load(std::memory_order_acquire), own_pending() == 0};
+  if (cell().committed.load(std::memory_order_acquire) != mark.committed ||
+      cell().released.load(std::memory_order_acquire) != mark.released) {
+    mark.still = false;
+  }
+  return mark;
+}
+
 std::uint64_t share_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   return shares_of(job, device, slot) * wire::kGranule;
 }

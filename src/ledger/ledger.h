@@ -85,6 +85,16 @@ class Account {
   Usage usage() const;
   std::uint64_t own_bytes() const;    // this process's share
   std::uint64_t own_pending() const;  // of calls of this process under way
+
+  // Two marks that are `still` and equal enclose a time in which no call of the slot's process was
+  // under way.
+  struct Mark {
+    std::uint64_t committed;
+    std::uint64_t released;
+    bool still;
+    bool operator==(const Mark&) const = default;
+  };
+  Mark mark() const;
   wire::DeviceAccount& record() const { return job_->device[device_]; }
 
  private:

@@ -2,7 +2,8 @@
 #   vram_layer(NAME ...)           ordinary code (the command, the daemon, the simulator, tests)
 #   vram_injected_layer(NAME ...)  code that ends up inside somebody else's program: no exceptions,
 #                                  no run-time type information, nothing of libstdc++ but headers
-#   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest
+#   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest; one labelled no-asan
+#                                  or no-tsan is left out of that sanitizer's build; vram_tests builds all
 #   vram_fuzzer(NAME_fuzz ...)     a libFuzzer executable (preset fuzz); `make fuzz` finds it by its folder
 find_package(Threads REQUIRED)
 
@@ -42,16 +43,22 @@ function(vram_injected_layer name)
   target_compile_options(${name} PUBLIC -mcx16)
 endfunction()
 
+add_custom_target(vram_tests)
+add_custom_target(vram_fuzzers)
+
 function(vram_test name)
-  if(NOT VRAM_TESTS)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(NOT VRAM_TESTS
+     OR (VRAM_SANITIZE MATCHES "address" AND "no-asan" IN_LIST arg_LABELS)
+     OR (VRAM_SANITIZE STREQUAL "thread" AND "no-tsan" IN_LIST arg_LABELS))
     return()
   endif()
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} vram_flags GTest::gtest GTest::gtest_main Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(vram_tests ${name})
   # One label made of all: CTest matches labels by expression, and discovery takes no list.
   list(JOIN arg_LABELS "." label)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${label}" TIMEOUT 120)
@@ -63,6 +70,7 @@ function(vram_fuzzer name)
   endif()
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
+  add_dependencies(vram_fuzzers ${name})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} vram_flags Threads::Threads)
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)

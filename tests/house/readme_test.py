@@ -2,7 +2,7 @@
 
 The ```console blocks are run as a reader would type them, one shell a block, in a folder with a train.py. Where a
 reader has a GPU, the test has the simulated one: `vram run` without --sim gets one. Lines below a command are its
-output: they must come in that order, `...` stands for any lines, process numbers may differ.
+output: they must come in that order, `...` stands for any lines, process and job names may differ.
 
 usage: readme_test.py README BUILD
 """
@@ -47,7 +47,8 @@ def runnable(command):
 
 
 def normalised(line):
-    return re.sub(r"\b\d{2,7}\b(?! ?[KMGTk]?i?B)", "N", re.sub(r"\s+", " ", line).strip())
+    line = re.sub(r"\bjob \w{4}\b", "job J", re.sub(r"\s+", " ", line).strip())
+    return re.sub(r"\b\d{2,7}\b(?! ?[KMGTk]?i?B)", "N", line)
 
 
 def missing(expected, output):

@@ -8,7 +8,8 @@
 // Death. A process holds a POSIX record lock on its row's byte for as long as it lives. The kernel
 // drops it at exit, kill and exec, before the process can be waited for, and a forked child does
 // not inherit it. Whoever needs memory or figures returns what rows without a lock hold. The lock
-// goes when any descriptor of the file is closed, so a Machine never closes its own.
+// goes when any descriptor of the file is closed, so a Machine never closes its own; where the
+// program closes it, the next call takes a row anew with what the process holds of its own.
 //
 // Shared memory. Physical memory that several processes hold is an object with one hold a process;
 // the oldest hold is charged, and the next oldest when that one ends.
@@ -19,6 +20,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,7 +35,7 @@ struct MachineLayout;
 enum class OpenStatus {
   kOk,
   kUnavailable,  // the file cannot be made or mapped, or is not ours
-  kMismatch,     // a machine of this name exists with other cards
+  kMismatch,     // a machine of this name exists with other cards, and is in use
 };
 
 struct CardProcess {
@@ -74,7 +76,8 @@ class Machine {
   bool drop(uint64_t object);
   [[nodiscard]] bool held_by_others(uint64_t object);
 
-  // Figures; memory of dead processes has been returned first.
+  // Figures; memory of dead processes has been returned first (with hundreds of processes, of those
+  // that died more than some milliseconds ago).
   [[nodiscard]] uint64_t used_bytes(int card);
   [[nodiscard]] std::vector<CardProcess> processes(int card);
 
@@ -82,11 +85,15 @@ class Machine {
   Machine() = default;
   class Guard;
 
+  [[nodiscard]] static bool is_abandoned(int fd, const MachineLayout& layout);
   void close_low(int descriptor);
   [[nodiscard]] bool attach_free_row();
+  void keep_row();
   void recompute();
   void sweep_dead();
+  void sweep_for_figures();
   void sweep_earlier_program();
+  [[nodiscard]] bool keep_descriptor();
   [[nodiscard]] bool locked_by_another(uint32_t row) const;
   [[nodiscard]] bool is_dead(uint32_t row) const;
   void clear_row(uint32_t row);
@@ -98,8 +105,13 @@ class Machine {
 
   std::string name_;
   MachineLayout* layout_ = nullptr;
+  std::string path_;
   int fd_ = -1;
+  uint64_t inode_ = 0;
+  std::chrono::steady_clock::time_point swept_at_{};
   uint32_t row_ = kNoRow;
+  uint64_t generation_ = 0;
+  uint64_t own_[kMaxCards] = {};  // what the row says, while the process has it
 };
 
 }  // namespace vram::sim

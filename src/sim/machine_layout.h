@@ -20,10 +20,15 @@ struct CardState {
   uint64_t used;  // derived
 };
 
+// What a look through all processes needs, apart from the bulk so that it touches few pages.
+struct RowHead {
+  uint32_t in_use;      // written last when a row is taken, first when it is given back
+  int32_t pid;          // in the process's own PID namespace
+  uint64_t start_time;  // field 22 of /proc/PID/stat
+  uint64_t generation;  // of the row's use, never the same again
+};
+
 struct alignas(64) ProcessRow {
-  uint32_t in_use;  // written last when a row is taken, first when it is given back
-  int32_t pid;      // in the process's own PID namespace
-  uint64_t start_time;
   uint64_t own[kMaxCards];
   uint64_t shared[kMaxCards];  // derived from the holds
   int32_t contexts[kMaxCards];
@@ -40,7 +45,7 @@ struct Hold {
 
 struct MachineLayout {
   static constexpr uint64_t kMagic = 0x76726d73696d6d63;  // "vrmsimmc"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   uint64_t magic;  // written last
   uint32_t version;
@@ -51,6 +56,7 @@ struct MachineLayout {
   uint64_t next_object;
   uint64_t next_order;
   CardState cards[kMaxCards];
+  RowHead heads[kMaxProcesses];
   ProcessRow rows[kMaxProcesses];
   Hold holds[kMaxHolds];
 };

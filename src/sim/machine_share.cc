@@ -32,7 +32,9 @@ Machine::HoldStatus Machine::add_hold(uint64_t object, int card, uint64_t bytes,
 
 bool Machine::share(uint64_t object, int card, uint64_t bytes) {
   Guard guard(*this);
+  keep_row();
   if (add_hold(object, card, bytes, true) != HoldStatus::kOk) return false;
+  own_[card] -= bytes;
   layout_->rows[row_].own[card] -= bytes;
   layout_->cards[card].used -= bytes;
   return true;
@@ -40,6 +42,7 @@ bool Machine::share(uint64_t object, int card, uint64_t bytes) {
 
 Machine::HoldStatus Machine::hold(uint64_t object) {
   Guard guard(*this);
+  keep_row();
   sweep_dead();
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
     const Hold& other = layout_->holds[i];
@@ -58,6 +61,7 @@ Machine::HoldStatus Machine::hold_or_create(uint64_t object, int card, uint64_t 
 
 bool Machine::drop(uint64_t object) {
   Guard guard(*this);
+  keep_row();
   bool others = false;
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
     if (layout_->holds[i].object != object) continue;
@@ -103,12 +107,12 @@ void Machine::recompute() {
     ProcessRow& row = layout_->rows[i];
     for (uint32_t card = 0; card < layout_->card_count; ++card) {
       row.shared[card] = 0;
-      if (row.in_use != 0) layout_->cards[card].used += row.own[card];
+      if (layout_->heads[i].in_use != 0) layout_->cards[card].used += row.own[card];
     }
   }
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
     Hold& hold = layout_->holds[i];
-    if (hold.object != 0 && layout_->rows[hold.row].in_use == 0) hold.object = 0;
+    if (hold.object != 0 && layout_->heads[hold.row].in_use == 0) hold.object = 0;
     hold.paying = 0;
   }
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {

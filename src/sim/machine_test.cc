@@ -123,6 +123,42 @@ TEST_F(MachineTest, AHolderThatDiesInItsCriticalSectionLeavesTrueFigures) {
   }
 }
 
+TEST_F(MachineTest, ClosingAllDescriptorsLosesNothingForGood) {
+  const pid_t child = start([this](Machine& machine) {
+    if (!machine.charge(0, 10 * kMiB)) return false;
+    for (int fd = 3; fd < 2000; ++fd) {
+      if (fd != to_parent_[1]) ::close(fd);
+    }
+    const pid_t looker = ::fork();
+    if (looker == 0) {
+      Machine* other = nullptr;
+      const bool gone = Machine::open(spec_, &other) == OpenStatus::kOk && other->attach() &&
+                        other->used_bytes(0) == 0;
+      ::_exit(gone ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(looker, &status, 0);
+    machine.uncharge(0, 4 * kMiB);
+    return status == 0 && machine.charge(0, kMiB);
+  });
+  EXPECT_EQ(used_by(child), 7 * kMiB);
+  EXPECT_EQ(machine_->used_bytes(0), 7 * kMiB);
+  kill(child);
+  EXPECT_EQ(machine_->used_bytes(0), 0u);
+}
+
+TEST_F(MachineTest, AnAbandonedMachineMayGetOtherCards) {
+  const pid_t child = start([](Machine& machine) { return machine.charge(0, kMiB); });
+  MachineSpec other = spec_;
+  other.card_bytes = {50 * kMiB};
+  Machine* machine = nullptr;
+  EXPECT_EQ(Machine::open(other, &machine), OpenStatus::kMismatch);
+  kill(child);
+  ASSERT_EQ(Machine::open(other, &machine), OpenStatus::kOk);
+  EXPECT_EQ(machine->card_count(), 1);
+  EXPECT_EQ(machine->used_bytes(0), 0u);
+}
+
 TEST_F(MachineTest, ManyProcessesFit) {
   constexpr int kCount = 300;
   std::vector<pid_t> children;

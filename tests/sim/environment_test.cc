@@ -1,4 +1,5 @@
 // What the environment decides: visible cards, the machine, faults and costs.
+#include <csignal>
 #include <ctime>
 #include <string>
 
@@ -75,13 +76,31 @@ TEST_F(Environment, AMalformedSpecificationFailsInit) {
             0);
 }
 
-TEST_F(Environment, OneMachineHasOneSetOfCards) {
-  EXPECT_EQ(in_child([] { return count() == 2 ? 0 : 1; }), 0);
+TEST_F(Environment, AMachineInUseHasOneSetOfCards) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t user = start_child([&] {
+    const char answer = count() == 2 ? 'y' : 'n';
+    if (::write(ready[1], &answer, 1) != 1) return 1;
+    ::pause();
+    return 0;
+  });
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
   EXPECT_EQ(in_child([] {
               ::setenv("VRAM_SIM", "1x80GiB", 1);
               return cuInit(0) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ? 0 : 1;
             }),
             0);
+  ::kill(user, SIGKILL);
+  exit_status(user);
+  EXPECT_EQ(in_child([] {
+              ::setenv("VRAM_SIM", "1x80GiB", 1);
+              return count() == 1 ? 0 : 1;
+            }),
+            0)
+      << "nobody uses it any more";
 }
 
 TEST_F(Environment, AFaultFailsTheChosenCall) {

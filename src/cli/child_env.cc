@@ -46,4 +46,10 @@ void ChildEnvironment::preload(const std::vector<std::string>& libraries) {
   set("LD_PRELOAD", value);
 }
 
+void ChildEnvironment::search_first(const std::string& folder) {
+  const std::string before = get("LD_LIBRARY_PATH");
+  // An empty entry would be the current folder.
+  set("LD_LIBRARY_PATH", before.empty() ? folder : folder + ":" + before);
+}
+
 }  // namespace vram::cli

@@ -18,6 +18,9 @@ class ChildEnvironment {
   // Puts `libraries` first in LD_PRELOAD, once, and keeps what else is there.
   void preload(const std::vector<std::string>& libraries);
 
+  // Puts `folder` first in LD_LIBRARY_PATH.
+  void search_first(const std::string& folder);
+
   const std::vector<std::string>& variables() const { return variables_; }
 
  private:

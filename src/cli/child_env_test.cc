@@ -25,6 +25,14 @@ TEST(ChildEnvironment, OurLibrariesAreNeverThereTwice) {
   EXPECT_EQ(preload_after("::"), "LD_PRELOAD=/lib/a.so:/lib/b.so");
 }
 
+TEST(ChildEnvironment, AFolderIsSearchedBeforeThoseThatWere) {
+  ChildEnvironment environment(Words{});
+  environment.search_first("/lib/a");
+  EXPECT_EQ(environment.variables(), (Words{"LD_LIBRARY_PATH=/lib/a"}));
+  environment.search_first("/lib/b");
+  EXPECT_EQ(environment.variables(), (Words{"LD_LIBRARY_PATH=/lib/b:/lib/a"}));
+}
+
 TEST(ChildEnvironment, AVariableIsReplacedNotAdded) {
   ChildEnvironment environment(Words{"A=1", "AB=2", "A=3"});
   environment.set("A", "4");

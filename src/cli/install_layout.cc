@@ -26,7 +26,7 @@ InstallLayout find_install_layout(const std::string& executable_folder) {
   // An installation keeps everything of ours in one folder of its own.
   const std::string sim = exists(lib + "/vram/sim") ? lib + "/vram/sim" : lib + "/sim";
   return {lib + "/vram/libcuda.so.1", lib + "/vram/libnvidia-ml.so.1", sim + "/libcuda.so.1",
-          sim + "/libnvidia-ml.so.1"};
+          sim + "/libnvidia-ml.so.1", sim + "/runtime"};
 }
 
 }  // namespace vram::cli

@@ -12,6 +12,7 @@ struct InstallLayout {
   std::string management;  // the same for libnvidia-ml.so.1
   std::string simulated_driver;
   std::string simulated_management;
+  std::string simulated_runtime;  // folder of a libcudart that works with the simulated driver
 };
 
 // Absolute paths; the files need not exist.

@@ -204,6 +204,10 @@ ChildEnvironment make_environment(const Plan& plan, const JobFile& job) {
   environment.set("VRAM_JOB", job.path());
   if (plan.visible.variable) environment.set("CUDA_VISIBLE_DEVICES", *plan.visible.variable);
   if (plan.preload) environment.preload({plan.layout.driver, plan.layout.management});
+  // The vendor's runtime library refuses a simulated driver.
+  if (plan.settings.sim.value && exists(plan.layout.simulated_runtime)) {
+    environment.search_first(plan.layout.simulated_runtime);
+  }
   apply_frameworks(plan.settings, &environment);
   return environment;
 }

@@ -120,9 +120,9 @@ class Runtime : public ::testing::Test {
     if (nvcc.empty()) GTEST_SKIP() << "no nvcc on the PATH or in /usr/local/cuda/bin";
     Dl_info driver{};
     ASSERT_NE(::dladdr(reinterpret_cast<void*>(&cuInit), &driver), 0);
-    libraries_ = std::filesystem::path(driver.dli_fname).parent_path();
+    libraries_ = std::filesystem::path(driver.dli_fname).parent_path() / "runtime";
     if (!std::filesystem::exists(libraries_ / "libcudart.so.13")) {
-      GTEST_SKIP() << "no libcudart.so.13 beside " << driver.dli_fname
+      GTEST_SKIP() << "no libcudart.so.13 in " << libraries_
                    << ": it is built only where a whole toolkit is installed";
     }
     folder_ =

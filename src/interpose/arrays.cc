@@ -114,8 +114,8 @@ CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy
     undo_add(*here.device, needs, bytes);
     return result;
   }
-  account.commit(bytes);
   account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(bytes));
+  account.commit(bytes);
   return result;
 }
 

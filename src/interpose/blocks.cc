@@ -11,6 +11,7 @@
 // again when the address lies in a slab that is already charged.
 
 #include "interpose/block.h"
+#include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/pools.h"
@@ -82,8 +83,8 @@ CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdevicept
     account.roll_back(bytes);
     return result;
   }
-  account.commit(bytes);
   account.add_part(part_of(kind), static_cast<std::int64_t>(bytes));
+  account.commit(bytes);
   *out = address;
   return CUDA_SUCCESS;
 }
@@ -96,13 +97,30 @@ CUresult take_small_reserved(const Here& here, std::uint64_t bytes, CUdeviceptr*
   CUresult result = call(&address);
   if (result == CUDA_SUCCESS) result = keep_or_free(here, address, bytes, Kind::kSmall);
   if (result == CUDA_SUCCESS && enter_slab(address)) {
-    account.commit(kSlab);
     account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
+    account.commit(kSlab);
   } else {
     account.roll_back(kSlab);
   }
   if (result == CUDA_SUCCESS) *out = address;
   return result;
+}
+
+// The slab of a new block has to be charged. False: there is no room, and the block is freed again.
+// `credit` is what the slab credit is from now on: another block may have come to lie in the slab
+// meanwhile, and counts on its charge. Then the credit becomes that.
+bool pay_slab(const Account& account, CUdeviceptr address, std::uint32_t* credit) {
+  std::uint64_t value = 0;
+  const bool room = account.try_reserve(kSlab);
+  if (!room) {
+    process().blocks.take(address, &value);
+    real.cuMemFree_v2(address);
+    if (leave_slab(address)) return false;
+    *credit = kNoCredit;
+  }
+  account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
+  if (room) account.commit(kSlab);
+  return room;
 }
 
 // Under the credit. kNotTried: somebody else has it.
@@ -111,28 +129,20 @@ template <typename Call>
 Tried take_small_on_credit(const Here& here, std::uint64_t bytes, CUdeviceptr* out, Call call,
                            CUresult* result) {
   std::atomic<std::uint32_t>& credit = here.device->slab_credit;
-  std::uint32_t free = kCredit;
-  if (!credit.compare_exchange_strong(free, kCreditLent)) return Tried::kNotTried;
+  std::uint32_t next = kCredit;
+  if (!credit.compare_exchange_strong(next, kCreditLent)) return Tried::kNotTried;
   const Account& account = here.device->account;
   CUdeviceptr address = 0;
-  Tried tried = Tried::kDone;
-  *result = call(&address);
-  if (*result == CUDA_SUCCESS) *result = keep_or_free(here, address, bytes, Kind::kSmall);
-  if (*result == CUDA_SUCCESS && enter_slab(address)) {
-    if (account.try_reserve(kSlab)) {
-      account.commit(kSlab);
-      account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
-    } else {
-      std::uint64_t value = 0;
-      process().blocks.take(address, &value);
-      real.cuMemFree_v2(address);
-      leave_slab(address);
-      tried = Tried::kUndone;
-    }
+  bool done = true;
+  {
+    const Change change(account);
+    *result = call(&address);
+    if (*result == CUDA_SUCCESS) *result = keep_or_free(here, address, bytes, Kind::kSmall);
+    if (*result == CUDA_SUCCESS && enter_slab(address)) done = pay_slab(account, address, &next);
   }
-  if (tried == Tried::kDone && *result == CUDA_SUCCESS) *out = address;
-  credit.store(kCredit, std::memory_order_release);
-  return tried;
+  if (done && *result == CUDA_SUCCESS) *out = address;
+  credit.store(next, std::memory_order_release);
+  return done ? Tried::kDone : Tried::kUndone;
 }
 
 template <typename Call>
@@ -179,12 +189,12 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
       account.keep(kSlab);
       return;
     }
-    account.end_release(kSlab);
     account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(kSlab));
+    account.end_release(kSlab);
     return;
   }
-  account.end_release(block.bytes);
   account.add_part(part_of(block.kind), -static_cast<std::int64_t>(block.bytes));
+  account.end_release(block.bytes);
 }
 
 // A stream-ordered free of memory that no pool owns: the driver may give it back later, so what is
@@ -192,11 +202,13 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
 void settle_freed_in_order(const Account& account, std::uint64_t address, const Block& block) {
   Device& device = process().device[block.device];
   // Where nobody tells what the card holds, nobody would ever tell that it has gone.
-  if (!measure(device)) return settle_freed(account, address, block);
+  if (!measurable(device)) return settle_freed(account, address, block);
   const bool small = block.kind == Kind::kSmall;
-  account.keep(small ? kSlab : block.bytes);
-  if (small && !leave_slab(address)) return;
-  orphan(device, part_of(block.kind), small ? kSlab : block.bytes);
+  const std::uint64_t bytes = small ? kSlab : block.bytes;
+  const bool last = !small || leave_slab(address);
+  if (last) orphan(device, part_of(block.kind), bytes);
+  account.keep(bytes);
+  if (last) remeasure_orphans();
 }
 
 // `settle` says when the charge goes; `unknown` is called after the free of an address that is not

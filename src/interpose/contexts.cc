@@ -5,6 +5,7 @@
 // more than the limit has left is taken down again.
 
 #include "interpose/block.h"
+#include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/pools.h"
@@ -62,9 +63,10 @@ void settle_price(Device& device, std::uint64_t before, std::uint64_t price) {
   }
 }
 
-// `make` makes a context on the device, `unmake` takes the one it made down again.
-template <typename Make, typename Unmake>
-CUresult make_context(Device& device, Make make, Unmake unmake) {
+// `make` makes a context on the device, `unmake` takes the one it made down again, `note` notes one
+// that is there to stay.
+template <typename Make, typename Unmake, typename Note>
+CUresult make_context(Device& device, Make make, Unmake unmake, Note note) {
   const Account& account = device.account;
   std::uint64_t price = 0;
   if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -74,29 +76,29 @@ CUresult make_context(Device& device, Make make, Unmake unmake) {
     account.roll_back(price);
     return result;
   }
-  account.commit(price);
   account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
+  account.commit(price);
   settle_price(device, before, price);
-  if (!over_limit(device)) return result;
+  if (!over_limit(device)) {
+    note();
+    return result;
+  }
   unmake();
   measure(device);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// A context that is gone: `context` is its handle, which the driver may use again.
-struct Leaving {
-  std::uint32_t device;
-  std::uint32_t context;
-  bool known;
-};
+// Takes a context's value out of the table, before the driver can use its handle again.
+std::uint64_t leave(CUcontext context) {
+  base::LevelTable::Entry* entry =
+      joined() ? process().contexts.find(reinterpret_cast<std::uint64_t>(context)) : nullptr;
+  return entry == nullptr ? 0 : entry->value.exchange(0, std::memory_order_acq_rel);
+}
 
-Leaving leave(CUcontext context) {
-  Process& self = process();
-  std::uint64_t value = 0;
-  if (!joined() || !self.contexts.take(reinterpret_cast<std::uint64_t>(context), &value)) {
-    return {0, 0, false};
-  }
-  return {static_cast<std::uint32_t>(value & 0x7f), static_cast<std::uint32_t>(value >> 8), true};
+void stay(CUcontext context, std::uint64_t value) {
+  base::LevelTable::Entry* entry =
+      process().contexts.find(reinterpret_cast<std::uint64_t>(context));
+  if (entry != nullptr) entry->value.store(value, std::memory_order_release);
 }
 
 void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
@@ -111,15 +113,29 @@ void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
   device.account.uncharge(gone);
 }
 
+// `ended` says whether the context is gone after a call that succeeded.
+template <typename Call, typename Ended>
+CUresult end(CUcontext context, Call call, Ended ended) {
+  const std::uint64_t value = leave(context);
+  if (value == 0) return call();
+  const auto ordinal = static_cast<std::uint32_t>(value & 0x7f);
+  Device& device = process().device[ordinal];
+  CUresult result = CUDA_SUCCESS;
+  bool gone = false;
+  {
+    const Change change(device.account);
+    result = call();
+    gone = result == CUDA_SUCCESS && ended();
+    if (gone) forget_context(ordinal, static_cast<std::uint32_t>(value >> 8));
+    if (!gone) stay(context, value);
+  }
+  if (gone) settle_gone(ordinal, known_price(device));
+  return result;
+}
+
 template <typename Call>
 CUresult destroy(CUcontext context, Call call) {
-  const Leaving leaving = leave(context);
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS && leaving.known) {
-    forget_context(leaving.device, leaving.context);
-    settle_gone(leaving.device, known_price(process().device[leaving.device]));
-  }
-  return result;
+  return end(context, call, [] { return true; });
 }
 
 bool primary_alive(CUdevice ordinal) {
@@ -138,9 +154,7 @@ CUresult end_primary(CUdevice ordinal, Call call) {
     return call();
   }
   real.cuDevicePrimaryCtxRelease_v2(ordinal);
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS || primary_alive(ordinal)) return result;
-  return destroy(context, [] { return CUDA_SUCCESS; });
+  return end(context, call, [ordinal] { return !primary_alive(ordinal); });
 }
 
 CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
@@ -156,8 +170,8 @@ CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
     account.roll_back(more);
     return result;
   }
-  account.commit(more);
   account.add_part(wire::Part::kContext, static_cast<std::int64_t>(more));
+  account.commit(more);
   device.stack_bytes.store(value, std::memory_order_relaxed);
   measure(device);
   return result;
@@ -177,7 +191,8 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordin
   }
   return make_context(
       *device, [&] { return real.cuDevicePrimaryCtxRetain(context, ordinal); },
-      [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
+      [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); },
+      [&] { (void)note_context(*context, ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
@@ -206,7 +221,7 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
   if (device == nullptr || out == nullptr) return real.symbol(__VA_ARGS__); \
   return make_context(                                                      \
       *device, [&] { return real.symbol(__VA_ARGS__); },                    \
-      [&] { return real.cuCtxDestroy_v2(*out); })
+      [&] { return real.cuCtxDestroy_v2(*out); }, [&] { (void)note_context(*out, ordinal); })
 
 VRAM_EXPORT CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice ordinal) {
   VRAM_MAKE_CONTEXT(cuCtxCreate, context, ordinal, context, flags, ordinal);

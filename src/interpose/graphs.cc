@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "interpose/capture.h"
+#include "interpose/change.h"
 #include "interpose/export.h"
 
 namespace vram::interpose {
@@ -72,6 +73,7 @@ void sum_nodes(CUgraph graph, unsigned depth, NodeSum* sum) {
 // The reserve of the device as it is now becomes its charge; `cover` is pending for growth.
 void settle(Device& device, CUdevice ordinal, std::uint64_t cover) {
   const Account& account = device.account;
+  const Change change(account);
   std::uint64_t charged = device.graph_bytes.load(std::memory_order_acquire);
   std::uint64_t next = 0;
   do {
@@ -213,9 +215,11 @@ VRAM_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
 // After a trim every graph has to get its memory again.
 VRAM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice ordinal) {
   VRAM_ENTER(cuDeviceGraphMemTrim, ordinal);
-  const CUresult result = real.cuDeviceGraphMemTrim(ordinal);
   Device* device = device_at(ordinal);
-  if (result != CUDA_SUCCESS || device == nullptr) return result;
+  if (device == nullptr) return real.cuDeviceGraphMemTrim(ordinal);
+  const Change change(device->account);
+  const CUresult result = real.cuDeviceGraphMemTrim(ordinal);
+  if (result != CUDA_SUCCESS) return result;
   process().execs.for_each([](std::uint64_t exec, std::uint64_t) {
     vram::base::LevelTable::Entry* entry = process().execs.find(exec);
     if (entry != nullptr) entry->value.fetch_and(~kLaunched, std::memory_order_release);

@@ -6,6 +6,7 @@
 #include "base/process_identity.h"
 #include "interpose/card.h"
 #include "interpose/job.h"
+#include "interpose/pools.h"
 #include "ledger/slots.h"
 
 namespace vram::interpose {
@@ -22,11 +23,12 @@ std::uint64_t named_bytes(const Account& account) {
 // What calls account for in one slot, as long as no call is under way there.
 struct Named {
   std::uint64_t bytes;
-  bool still;
+  Account::Mark mark;
 };
 
 Named named_in(const Account& account) {
-  return {named_bytes(account), account.own_pending() == 0};
+  const Account::Mark mark = account.mark();
+  return {named_bytes(account), mark};
 }
 
 // Makes the slot's context part what the card shows beside `named`.
@@ -35,9 +37,14 @@ void settle_slot(const Account& account, const ledger::Owner& owner, std::uint64
   const std::uint64_t measured = held > named ? held - named : 0;
   const std::uint64_t charged = account.part(Part::kContext);
   const std::uint64_t beside = measured > charged ? measured - charged : 0;
+  // A driver gives memory of pools back by itself, and only the process itself can ask its pools:
+  // to anybody else it may seem to hold too little, never too much.
+  const bool own = account.slot() == process().slot;
+  const std::uint64_t known = ledger::beside_bytes(*job(), account.device(), account.slot());
+  if (!own && beside <= known) return;
   ledger::measure_beside(*job(), account.device(), account.slot(), owner, beside);
   // Charged too much: only the process itself may give its charges back.
-  if (measured >= charged || account.slot() != process().slot) return;
+  if (measured >= charged || !own) return;
   if (account.swap_part(Part::kContext, charged, measured)) account.uncharge(charged - measured);
 }
 
@@ -45,7 +52,7 @@ void settle_slot(const Account& account, const ledger::Owner& owner, std::uint64
 bool settle_process(const CardReading& card, const Account& account, const ledger::Owner& owner,
                     const Named& before) {
   const Named after = named_in(account);
-  if (!before.still || !after.still || before.bytes != after.bytes) return false;
+  if (!before.mark.still || !(before.mark == after.mark)) return false;
   for (unsigned i = 0; i < card.count; ++i) {
     if (card.process[i].pid != static_cast<unsigned>(base::pid_of(owner.identity))) continue;
     settle_slot(account, owner, card.process[i].bytes + card.beside_rows, before.bytes);
@@ -76,12 +83,27 @@ bool measure(Device& device) {
   const Account& account = device.account;
   const ledger::Owner owner = ledger::owner_of(*job(), account.slot());
   for (int i = 0; i < kTries; ++i) {
+    // On both sides: what the driver gave back by itself must not be named any more.
+    settle_pools();
     const Named before = named_in(account);
     CardReading card{};
     if (!read_card(device, &card) || !listed(card)) return false;
-    if (settle_process(card, account, owner, before)) break;
+    settle_pools();
+    if (!settle_process(card, account, owner, before)) continue;
+    device.measure_due.store(0, std::memory_order_relaxed);
+    return true;
   }
+  device.measure_due.store(1, std::memory_order_relaxed);
   return true;
+}
+
+bool measurable(Device& device) {
+  CardReading card{};
+  return read_card(device, &card) && listed(card);
+}
+
+void measure_if_due(Device& device) {
+  if (device.measure_due.load(std::memory_order_relaxed) != 0) (void)measure(device);
 }
 
 void measure_job(Device& device) {
@@ -98,7 +120,7 @@ void measure_job(Device& device) {
   if (!read_card(device, &card)) return;
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     const ledger::Owner owner = ledger::owner_of(shared, slot);
-    if (!ledger::occupied(owner.identity)) continue;
+    if (slot == process().slot || !ledger::occupied(owner.identity)) continue;
     (void)settle_process(card, account_of(slot), owner, before[slot]);
   }
 }
@@ -111,7 +133,10 @@ void measure_near_limit(Device& device, std::uint64_t bytes) {
   if (left > kZone && bytes < left - kZone) return;
   const std::uint64_t now = coarse_ms();
   std::uint64_t last = device.measured_ms.load(std::memory_order_relaxed);
-  if (now - last < kEvery_ms || !device.measured_ms.compare_exchange_strong(last, now)) return;
+  const bool due = device.measure_due.load(std::memory_order_relaxed) != 0;
+  if ((now - last < kEvery_ms && !due) || !device.measured_ms.compare_exchange_strong(last, now))
+    return;
+  (void)measure(device);
   measure_job(device);
 }
 
@@ -126,7 +151,6 @@ void orphan(Device& device, Part part, std::uint64_t bytes) {
   account.add_part(part, -static_cast<std::int64_t>(bytes));
   account.add_part(Part::kContext, static_cast<std::int64_t>(bytes));
   device.orphaned.fetch_add(bytes, std::memory_order_acq_rel);
-  remeasure_orphans();
 }
 
 void remeasure_orphans() {
@@ -134,7 +158,10 @@ void remeasure_orphans() {
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
     Device& device = self.device[d];
     const std::uint64_t orphaned = device.orphaned.load(std::memory_order_acquire);
-    if (orphaned == 0) continue;
+    if (orphaned == 0) {
+      measure_if_due(device);
+      continue;
+    }
     const std::uint64_t before = device.account.context_bytes();
     measure(device);
     const std::uint64_t after = device.account.context_bytes();

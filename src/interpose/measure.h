@@ -14,11 +14,14 @@ namespace vram::interpose {
 // Charges what this process holds beside its calls, or gives back what is charged too much for it.
 // The charge may go over the limit; see over_limit(). False: NVML does not know the process. Takes
 // 20 µs; the first call loads NVML. Threads: any; a figure that calls under way may have blurred is
-// not used.
+// not used: then a measurement is due, and made up for at the next chance. Not to be called with a
+// charge of the caller pending, or a Change alive: that blurs every figure.
 bool measure(Device& device);
+bool measurable(Device& device);  // what measure() would return
+void measure_if_due(Device& device);
 
-// The same for every process of the job on this card: a neighbour's context may have grown since
-// that neighbour last made a call.
+// Charges what the other processes of the job hold beside their calls: a neighbour's context may
+// have grown since that neighbour last made a call.
 void measure_job(Device& device);
 
 // To be called before `bytes` are reserved: near the limit it measures the job, at most once in a
@@ -29,7 +32,7 @@ void measure_near_limit(Device& device, std::uint64_t bytes);
 bool over_limit(const Device& device);
 
 // `bytes`, charged so far as `part`, are no longer in the hands of anybody who could tell when they
-// are freed. They stay charged until a measurement shows that they are gone.
+// are freed. They stay charged until a measurement shows that they are gone; to be followed by one.
 void orphan(Device& device, wire::Part part, std::uint64_t bytes);
 void remeasure_orphans();
 

@@ -19,6 +19,7 @@
 #include "interpose/pools.h"
 
 #include "interpose/capture.h"
+#include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 
@@ -52,18 +53,27 @@ std::uint64_t with_charge(std::uint64_t value, std::uint64_t bytes) {
   return (value & 0xff) | bytes / kChargeUnit << kChargedShift;
 }
 
-bool find_pool(CUmemoryPool handle, Pool* pool) {
-  if (!joined()) return false;
+PoolSlot* slot_of(CUmemoryPool handle) {
   Process& self = process();
   const auto wanted = reinterpret_cast<std::uint64_t>(handle);
   const std::uint32_t used = self.pools_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
-    PoolSlot& slot = self.pool[i];
-    if (slot.handle.load(std::memory_order_acquire) != wanted) continue;
-    *pool = {handle, &slot, &self.device[slot.value.load(std::memory_order_relaxed) & 63]};
-    return true;
+    if (self.pool[i].handle.load(std::memory_order_acquire) == wanted) return &self.pool[i];
   }
-  return false;
+  return nullptr;
+}
+
+bool find_pool(CUmemoryPool handle, Pool* pool) {
+  PoolSlot* slot = joined() ? slot_of(handle) : nullptr;
+  if (slot == nullptr) return false;
+  const std::uint64_t device = slot->value.load(std::memory_order_relaxed) & 63;
+  *pool = {handle, slot, &process().device[device]};
+  return true;
+}
+
+void refresh_current_pools() {
+  if (!joined()) return;
+  for (std::uint32_t d = 0; d < process().device_count; ++d) refresh_current_pool(d);
 }
 
 bool attribute(CUmemoryPool pool, CUmemPool_attribute which, std::uint64_t* bytes) {
@@ -93,10 +103,12 @@ std::uint64_t settle(const Pool& pool, std::uint64_t cover) {
     const std::uint64_t growth = reserved > charged ? reserved - charged : 0;
     const std::uint64_t paid = growth < cover ? growth : cover;
     const std::uint64_t next = reserved > charged ? charged + paid : reserved;
-    if (next != charged &&
-        !pool.entry->value.compare_exchange_strong(value, with_charge(value, next))) {
-      continue;
+    if (next == charged) {
+      if (cover > 0) account.roll_back(cover);
+      return growth;
     }
+    const Change change(account);
+    if (!pool.entry->value.compare_exchange_strong(value, with_charge(value, next))) continue;
     account.add_part(wire::Part::kPools,
                      static_cast<std::int64_t>(next) - static_cast<std::int64_t>(charged));
     if (next < charged) account.uncharge(charged - next);
@@ -148,6 +160,7 @@ void shed(const Pool& pool) {
 
 template <typename Call>
 CUresult allocate_reserved(const Pool& pool, std::uint64_t cover, CUdeviceptr* out, Call call) {
+  const Change change(pool.device->account);
   const CUresult result = call(out);
   // Growth beyond what any request was seen to cause is charged all the same.
   const std::uint64_t uncovered = settle(pool, cover);
@@ -177,6 +190,7 @@ void synchronize(const Stream& stream) {
 template <typename Call>
 bool allocate_on_credit(const Pool& pool, const Stream& stream, CUdeviceptr* out, Call call,
                         CUresult* result) {
+  const Change change(pool.device->account);
   *result = call(out);
   const std::uint64_t uncovered = settle(pool, 0);
   if (uncovered == 0 || pay(pool, uncovered)) return true;
@@ -216,6 +230,26 @@ CUresult allocate(const Pool& pool, const Stream& stream, std::uint64_t bytes, C
   return allocate_reserved(pool, growth, out, call);
 }
 
+CUresult destroy(const Pool& pool) {
+  const Change change(pool.device->account);
+  shed(pool);
+  // Unknown, and without charge and credit, before the driver can use the handle again.
+  pool.entry->handle.store(kAdding, std::memory_order_release);
+  const std::uint64_t value = pool.entry->value.fetch_and(63, std::memory_order_acq_rel);
+  const CUresult result = real.cuMemPoolDestroy(pool.handle);
+  if (result != CUDA_SUCCESS) {
+    pool.entry->value.store(value, std::memory_order_release);
+    pool.entry->handle.store(reinterpret_cast<std::uint64_t>(pool.handle),
+                             std::memory_order_release);
+    return result;
+  }
+  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge(kPiece);
+  // What is still in use goes when its last block is freed, and no call tells; see measure.h.
+  orphan(*pool.device, wire::Part::kPools, charged_of(value));
+  pool.entry->handle.store(0, std::memory_order_release);
+  return result;
+}
+
 bool device_of_stream(CUstream stream, CUdevice* ordinal) {
   if (process().device_count == 1) {
     *ordinal = 0;
@@ -236,9 +270,13 @@ bool device_of_stream(CUstream stream, CUdevice* ordinal) {
 
 bool pool_of_stream(CUstream stream, Pool* pool) {
   CUdevice ordinal = 0;
-  CUmemoryPool handle = nullptr;
-  return joined() && device_of_stream(stream, &ordinal) &&
-         real.cuDeviceGetMemPool(&handle, ordinal) == CUDA_SUCCESS && find_pool(handle, pool);
+  if (!joined() || !device_of_stream(stream, &ordinal)) return false;
+  Device& device = process().device[ordinal];
+  PoolSlot* slot = device.current_pool.load(std::memory_order_acquire);
+  if (slot == nullptr) return false;
+  const std::uint64_t handle = slot->handle.load(std::memory_order_acquire);
+  *pool = {reinterpret_cast<CUmemoryPool>(handle), slot, &device};
+  return handle > kAdding;
 }
 
 template <typename Find, typename Call>
@@ -272,8 +310,18 @@ bool add_pool(CUmemoryPool handle, std::uint32_t ordinal) {
   return false;
 }
 
-void reconcile_pools() {
-  if (!joined()) return;
+void refresh_current_pool(std::uint32_t ordinal) {
+  Device& device = process().device[ordinal];
+  CUmemoryPool handle = nullptr;
+  PoolSlot* slot = nullptr;
+  if (real.cuDeviceGetMemPool != nullptr &&
+      real.cuDeviceGetMemPool(&handle, static_cast<CUdevice>(ordinal)) == CUDA_SUCCESS) {
+    slot = slot_of(handle);
+  }
+  device.current_pool.store(slot, std::memory_order_release);
+}
+
+void settle_pools() {
   Process& self = process();
   const std::uint32_t used = self.pools_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
@@ -285,6 +333,11 @@ void reconcile_pools() {
     (void)settle(pool, 0);
     return_credit_of_empty(pool);
   }
+}
+
+void reconcile_pools() {
+  if (!joined()) return;
+  settle_pools();
   remeasure_orphans();
 }
 
@@ -346,21 +399,27 @@ VRAM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* p
 VRAM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   VRAM_ENTER(cuMemPoolDestroy, handle);
   Pool pool{};
-  const bool known = find_pool(handle, &pool);
-  if (known) shed(pool);
-  const std::uint64_t value = known ? pool.entry->value.load(std::memory_order_acquire) : 0;
-  // Unknown before the driver can use the handle again.
-  if (known) pool.entry->handle.store(kAdding, std::memory_order_release);
-  const CUresult result = real.cuMemPoolDestroy(handle);
-  if (!known) return result;
-  if (result != CUDA_SUCCESS) {
-    pool.entry->handle.store(reinterpret_cast<std::uint64_t>(handle), std::memory_order_release);
-    return result;
+  if (!find_pool(handle, &pool)) return real.cuMemPoolDestroy(handle);
+  const CUresult result = destroy(pool);
+  if (result == CUDA_SUCCESS) {
+    refresh_current_pools();
+    remeasure_orphans();
   }
-  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge(kPiece);
-  // What is still in use goes when its last block is freed, and no call tells; see measure.h.
-  orphan(*pool.device, vram::wire::Part::kPools, charged_of(value));
-  pool.entry->handle.store(0, std::memory_order_release);
+  return result;
+}
+
+VRAM_EXPORT CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool pool) {
+  VRAM_ENTER(cuDeviceSetMemPool, ordinal, pool);
+  const CUresult result = real.cuDeviceSetMemPool(ordinal, pool);
+  refresh_current_pools();
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type,
+                                     CUmemoryPool pool) {
+  VRAM_ENTER(cuMemSetMemPool, location, type, pool);
+  const CUresult result = real.cuMemSetMemPool(location, type, pool);
+  refresh_current_pools();
   return result;
 }
 

@@ -84,7 +84,9 @@ bool join_device(Process& self, wire::Job* shared, CUdevice ordinal) {
       real.cuDeviceGetDefaultMemPool(&pool, ordinal) != CUDA_SUCCESS) {
     return true;  // a card without stream-ordered memory
   }
-  return add_pool(pool, static_cast<std::uint32_t>(ordinal));
+  if (!add_pool(pool, static_cast<std::uint32_t>(ordinal))) return false;
+  refresh_current_pool(static_cast<std::uint32_t>(ordinal));
+  return true;
 }
 
 // exec keeps the process and ends all it held: a slot under this process's own identity is that of
@@ -169,21 +171,31 @@ Device* device_at(CUdevice ordinal) {
   return known ? &self.device[ordinal] : nullptr;
 }
 
+std::uint64_t note_context(CUcontext context, CUdevice ordinal) {
+  Process& self = process();
+  base::LevelTable::Entry* entry =
+      self.contexts.find_or_insert(reinterpret_cast<std::uint64_t>(context));
+  if (entry == nullptr) return 0;
+  std::uint64_t value = entry->value.load(std::memory_order_acquire);
+  if (value != 0) return value;
+  const std::uint64_t number = self.next_context.fetch_add(1) % kMaxContexts;
+  const std::uint64_t made = number << 8 | static_cast<std::uint64_t>(ordinal) | 1u << 7;
+  return entry->value.compare_exchange_strong(value, made) ? made : value;
+}
+
 bool locate_context(CUcontext context, Here* here) {
   if (!joined()) return false;
   Process& self = process();
-  const auto key = reinterpret_cast<std::uint64_t>(context);
-  base::LevelTable::Entry* entry = self.contexts.find_or_insert(key);
-  if (entry == nullptr) return false;
-  std::uint64_t value = entry->value.load(std::memory_order_acquire);
+  const base::LevelTable::Entry* entry =
+      self.contexts.find(reinterpret_cast<std::uint64_t>(context));
+  std::uint64_t value = entry == nullptr ? 0 : entry->value.load(std::memory_order_acquire);
   if (value == 0) {
     CUdevice ordinal = 0;
     if (real.cuCtxGetDevice(&ordinal) != CUDA_SUCCESS || device_at(ordinal) == nullptr) {
       return false;
     }
-    const std::uint64_t number = self.next_context.fetch_add(1) % kMaxContexts;
-    const std::uint64_t made = number << 8 | static_cast<std::uint64_t>(ordinal) | 1u << 7;
-    if (entry->value.compare_exchange_strong(value, made)) value = made;
+    value = note_context(context, ordinal);
+    if (value == 0) return false;
   }
   here->ordinal = static_cast<std::uint32_t>(value & 0x7f);
   here->context = static_cast<std::uint32_t>(value >> 8);

@@ -19,27 +19,29 @@ namespace vram::interpose {
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 inline constexpr unsigned kMaxContexts = 4096;
 
-// What a process has of one card; the index is CUDA's ordinal in this process.
-struct Device {
-  ledger::Account account;  // false: the job has no account for it, nothing is governed
-  std::uint64_t capacity;   // bytes, as the driver says
-  std::uint64_t threads;    // resident at once on the whole card, for stacks
-  std::uint8_t uuid[16];
-  std::atomic<std::uint32_t> slab_credit;   // see blocks.cc
-  std::atomic<std::uint64_t> graph_bytes;   // see graphs.cc
-  std::atomic<std::uint64_t> orphaned;      // see measure.h
-  std::atomic<std::uint64_t> measured_ms;   // see measure.h
-  std::atomic<std::uint64_t> beside_rows;   // see card.h
-  std::atomic<std::uint64_t> small_arrays;  // bytes, see arrays.cc
-  std::atomic<std::uint64_t> stack_bytes;   // of a thread, the largest asked for
-};
-
 // A stream-ordered pool that lives on a governed card; see pools.cc for the value.
 struct PoolSlot {
   std::atomic<std::uint64_t> handle;  // 0: free
   std::atomic<std::uint64_t> value;
 };
 inline constexpr std::uint32_t kMaxPools = 256;
+
+// What a process has of one card; the index is CUDA's ordinal in this process.
+struct Device {
+  ledger::Account account;  // false: the job has no account for it, nothing is governed
+  std::uint64_t capacity;   // bytes, as the driver says
+  std::uint64_t threads;    // resident at once on the whole card, for stacks
+  std::uint8_t uuid[16];
+  std::atomic<PoolSlot*> current_pool;      // null: none that is governed
+  std::atomic<std::uint32_t> slab_credit;   // see blocks.cc
+  std::atomic<std::uint64_t> graph_bytes;   // see graphs.cc
+  std::atomic<std::uint64_t> orphaned;      // see measure.h
+  std::atomic<std::uint32_t> measure_due;   // see measure.h
+  std::atomic<std::uint64_t> measured_ms;   // see measure.h
+  std::atomic<std::uint64_t> beside_rows;   // see card.h
+  std::atomic<std::uint64_t> small_arrays;  // bytes, see arrays.cc
+  std::atomic<std::uint64_t> stack_bytes;   // of a thread, the largest asked for
+};
 
 enum class Phase : std::uint32_t {
   kFresh = 0,
@@ -91,6 +93,11 @@ struct Here {
 };
 bool locate(Here* here);
 bool locate_context(CUcontext context, Here* here);
+
+// Gives a context of this device its number, unless it has one. Returns its value in the table of
+// contexts; 0: no memory for that. A handle stays in the table for ever, with value 0 once the
+// context is gone: the driver may use it again.
+std::uint64_t note_context(CUcontext context, CUdevice ordinal);
 Device* device_at(CUdevice ordinal);  // null: not governed
 
 // Marks a call of ours under way in this thread, and keeps errno as the program left it. A call

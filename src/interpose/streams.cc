@@ -23,8 +23,8 @@ CUresult make_stream(CUstream* stream, Call call) {
     device.account.roll_back(kPrice);
     return result;
   }
-  device.account.commit(kPrice);
   device.account.add_part(wire::Part::kContext, kPrice);
+  device.account.commit(kPrice);
   measure(device);
   if (!over_limit(device)) return result;
   real.cuStreamDestroy_v2(*stream);

@@ -3,6 +3,7 @@
 #include "interpose/departed.h"
 #include "interpose/export.h"
 #include "interpose/job.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 namespace {
@@ -17,8 +18,9 @@ struct View {
 std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
 // Free is what the budget has left, and never more than the card has.
-View budget(const Device& device, View card) {
+View budget(Device& device, View card) {
   reap_departed(*job());
+  measure_if_due(device);
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t total = least(usage.limit, card.total);
   const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;

@@ -64,8 +64,8 @@ void finish(const Dropped& dropped) {
   if (!dropped.last) return;
   const Account& account = process().device[device_of(dropped.value)].account;
   const std::uint64_t bytes = bytes_of(dropped.value);
-  account.end_release(bytes);
   account.add_part(wire::Part::kVirtual, -static_cast<std::int64_t>(bytes));
+  account.end_release(bytes);
 }
 
 Device* charged_device(const CUmemAllocationProp* prop) {
@@ -171,8 +171,8 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
     device->account.roll_back(bytes);
     return result;
   }
-  device->account.commit(bytes);
   device->account.add_part(vram::wire::Part::kVirtual, static_cast<std::int64_t>(bytes));
+  device->account.commit(bytes);
   *handle = made;
   return result;
 }

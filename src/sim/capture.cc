@@ -127,6 +127,14 @@ CUresult end_capture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Grap
   return CUDA_SUCCESS;
 }
 
+void abandon_capture(Stream& stream) {
+  const std::lock_guard held(graph_lock());
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (!capture) return;
+  capture->invalidated = true;
+  if (capture->origin.get() == &stream) close(*capture);
+}
+
 CUresult capture_operation(const std::shared_ptr<Stream>& stream, Operation* operation,
                            bool* captured) {
   const std::lock_guard held(graph_lock());

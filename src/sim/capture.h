@@ -40,6 +40,9 @@ class Capture {
 [[nodiscard]] CUresult end_capture(const std::shared_ptr<Stream>& stream,
                                    std::shared_ptr<Graph>* out);
 
+// The stream goes: a capture that it takes part in cannot be completed any more.
+void abandon_capture(Stream& stream);
+
 // Turns the operation into a node if the stream is capturing; `*captured` says so, and the
 // operation has then been moved from. Otherwise answers whether the stream may be used at all.
 [[nodiscard]] CUresult capture_operation(const std::shared_ptr<Stream>& stream,

@@ -29,6 +29,17 @@ __attribute__((destructor)) void stop_at_exit() {
   Scheduler::instance().stop();
 }
 
+// Runs when a thread ends that had a stream of its own.
+struct ThreadEnd {
+  bool had_stream = false;
+  ~ThreadEnd() {
+    if (had_stream && !forked.load(std::memory_order_relaxed)) {
+      Scheduler::instance().forget_thread(thread_number());
+    }
+  }
+};
+thread_local ThreadEnd thread_end;
+
 }  // namespace
 
 Stream::Stream(Kind kind_in, Context* context_in, unsigned flags_in, int priority_in,
@@ -82,6 +93,7 @@ CUresult Scheduler::find(Context& context, CUstream handle, DefaultStream meanin
     return CUDA_SUCCESS;
   }
   if (handle == CU_STREAM_PER_THREAD) {
+    thread_end.had_stream = true;
     auto& slot = execution(context).per_thread[thread_number()];
     if (!slot) slot = add(Stream::Kind::kPerThread, context, CU_STREAM_DEFAULT, 0);
     *out = slot;
@@ -101,6 +113,12 @@ std::shared_ptr<Stream> Scheduler::create(Context& context, unsigned flags, int 
   return stream;
 }
 
+std::shared_ptr<Stream> Scheduler::created(CUstream handle) {
+  const std::lock_guard held(mutex_);
+  const auto found = handles_.find(handle);
+  return found == handles_.end() ? nullptr : found->second;
+}
+
 CUresult Scheduler::destroy(CUstream handle, Context** out_owner) {
   const std::lock_guard held(mutex_);
   const auto found = handles_.find(handle);
@@ -110,8 +128,27 @@ CUresult Scheduler::destroy(CUstream handle, Context** out_owner) {
   *out_owner = stream->context;
   Execution& owner = execution(*stream->context);
   std::erase(owner.created, stream);
-  if (stream->completed < stream->submitted) owner.draining.push_back(stream);
+  retire(owner, stream);
   return CUDA_SUCCESS;
+}
+
+// Whoever asks for a stream that is not known any more learns that it has run to its end.
+void Scheduler::retire(Execution& owner, const std::shared_ptr<Stream>& stream) {
+  if (stream->completed < stream->submitted) {
+    owner.draining.push_back(stream);
+  } else {
+    by_id_.erase(stream->id);
+  }
+}
+
+void Scheduler::forget_thread(uint64_t number) {
+  const std::lock_guard held(mutex_);
+  for (auto& [context, owner] : executions_) {
+    const auto found = owner.per_thread.find(number);
+    if (found == owner.per_thread.end()) continue;
+    retire(owner, found->second);
+    owner.per_thread.erase(found);
+  }
 }
 
 std::vector<std::shared_ptr<Stream>> Scheduler::streams(Context& context) {
@@ -269,9 +306,11 @@ void Scheduler::finish(const std::shared_ptr<Stream>& stream) {
   ++stream->completed;
   consider(stream);
   reconsider_blocked();
-  if (stream->completed >= stream->submitted && stream->kind == Stream::Kind::kCreated) {
+  if (stream->completed >= stream->submitted && stream->kind != Stream::Kind::kLegacy) {
     const auto owner = executions_.find(stream->context);
-    if (owner != executions_.end()) std::erase(owner->second.draining, stream);
+    if (owner != executions_.end() && std::erase(owner->second.draining, stream) > 0) {
+      by_id_.erase(stream->id);
+    }
   }
   progress_.notify_all();
 }

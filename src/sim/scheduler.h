@@ -54,7 +54,7 @@ struct Execution {
   std::shared_ptr<Stream> legacy;
   std::map<uint64_t, std::shared_ptr<Stream>> per_thread;  // by number of the thread
   std::vector<std::shared_ptr<Stream>> created;
-  std::vector<std::shared_ptr<Stream>> draining;  // destroyed by the program, still at work
+  std::vector<std::shared_ptr<Stream>> draining;  // nobody's any more, still at work
 };
 
 // One for the process, never destroyed: executor threads may outlive main().
@@ -65,6 +65,7 @@ class Scheduler {
   [[nodiscard]] CUresult find(Context& context, CUstream handle, DefaultStream meaning,
                               std::shared_ptr<Stream>* out);
   [[nodiscard]] std::shared_ptr<Stream> create(Context& context, unsigned flags, int priority);
+  [[nodiscard]] std::shared_ptr<Stream> created(CUstream handle);  // null when there is none
   // `*owner` is the stream's context.
   [[nodiscard]] CUresult destroy(CUstream handle, Context** owner);
   void destroy_all(Context& context);
@@ -82,11 +83,14 @@ class Scheduler {
   [[nodiscard]] std::vector<std::shared_ptr<Stream>> streams(Context& context);
 
   std::mutex& lock() { return mutex_; }
+  // The thread ends: its per-thread default streams finish what they have, nobody finds them again.
+  void forget_thread(uint64_t number);
   void stop();  // at process exit: executor threads take up nothing more
 
  private:
   Execution& execution(Context& context);
   std::shared_ptr<Stream> add(Stream::Kind kind, Context& context, unsigned flags, int priority);
+  void retire(Execution& owner, const std::shared_ptr<Stream>& stream);
   static bool passed(const Ticket& ticket);
   static bool can_start(const Stream& stream);
   void add_implicit_order(const Stream& stream, std::vector<Ticket>* after);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/event.h"
 #include "sim/scheduler.h"
@@ -78,6 +79,7 @@ void add_synchronised_hook(SynchronisedHook hook) {
 }
 
 void destroy_execution(Context& context) {
+  for (const auto& stream : Scheduler::instance().streams(context)) abandon_capture(*stream);
   Scheduler::instance().destroy_all(context);
   destroy_events(context);
 }

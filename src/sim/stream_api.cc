@@ -42,6 +42,9 @@ CUresult destroy(CUstream handle) {
   VRAM_SIM_TRY(require_initialized());
   if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   Context* owner = nullptr;
+  if (const std::shared_ptr<Stream> stream = Scheduler::instance().created(handle)) {
+    abandon_capture(*stream);
+  }
   VRAM_SIM_TRY(Scheduler::instance().destroy(handle, &owner));
   uncharge_context(*owner, kStreamBytes);
   return CUDA_SUCCESS;

@@ -159,6 +159,16 @@ TEST_F(Graphs, WaitingForACapturingStreamBreaksTheCapture) {
   EXPECT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+TEST_F(Graphs, ACaptureEndsWithTheStreamItBeganOn) {
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  CUdeviceptr block = 0;
+  EXPECT_EQ(cuMemAlloc(&block, kMiB), CUDA_SUCCESS) << "nobody captures any more";
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+}
+
 TEST_F(Graphs, TheLegacyStreamCannotWaitForACapture) {
   CUstream blocking = nullptr;
   ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);

@@ -77,6 +77,17 @@ TEST_F(Streams, EveryThreadHasAPerThreadStreamOfItsOwn) {
   EXPECT_EQ(cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
 }
 
+TEST_F(Streams, TheStreamOfAThreadThatHasEndedFinishesItsWork) {
+  std::thread([this] {
+    ASSERT_EQ(use_primary(), CUDA_SUCCESS);
+    ASSERT_EQ(spin(50 * kMillisecond, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    ASSERT_EQ(fill(words_, 1, 21, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  }).join();
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(word(stream_), 21u);
+}
+
 TEST_F(Streams, TheContextWaitsForAllOfThem) {
   ASSERT_EQ(spin(20 * kMillisecond, stream_), CUDA_SUCCESS);
   ASSERT_EQ(spin(40 * kMillisecond, other_), CUDA_SUCCESS);

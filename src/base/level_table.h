@@ -71,6 +71,7 @@ class LevelTable {
 
   // The key's entry, made with value 0 if there is none. Null: no memory.
   [[nodiscard]] Entry* find_or_insert(std::uint64_t key) {
+    if (Entry* known = find(key); known != nullptr) return known;
     for (unsigned level = 0; level < kLevels; ++level) {
       Bucket* bucket = bucket_of(level, key);
       if (bucket == nullptr) return nullptr;

@@ -42,3 +42,9 @@ const Library library = {"libcuda.so.1",
                          reinterpret_cast<void*>(&missing)};
 
 }  // namespace vram::driver
+
+// For NVML's stand-in. It may be loaded, and ask, before our constructor has run.
+extern "C" __attribute__((visibility("default"))) void* vram_shared_job() {
+  if (vram::interpose::job() == nullptr) vram::interpose::find_job();
+  return vram::interpose::job();
+}

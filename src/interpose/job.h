@@ -1,7 +1,9 @@
 #pragma once
 
-// Which job this process belongs to, decided once when the library is loaded, from the environment
-// the process was started with: what the program does to its environment later changes nothing.
+// Which job this process belongs to: the one that `vram run` named, or one of its own when only a
+// limit is set (VRAM_LIMIT, or PER_PROCESS_GPU_MEMORY in MiB). Decided once when the library is
+// loaded, from the environment the process was started with: what the program does to its
+// environment later changes nothing.
 
 #include "wire/job_layout.h"
 
@@ -10,6 +12,9 @@ namespace vram::interpose {
 // Called once, by each stand-in's constructor. Opens a file when a job is named and does nothing
 // else: most programs that run under a job (a shell, a compiler) never call CUDA. Keeps errno.
 void find_job();
+
+// In NVML's stand-in instead: the job that the CUDA stand-in found.
+void use_job(void* shared);
 
 // Null: none. Mapped for as long as the process lives, and shared with forked children.
 wire::Job* job();

@@ -21,7 +21,17 @@ const Row kRows[] = {
 };
 
 // The library's one constructor.
-[[gnu::constructor]] void at_load() { interpose::find_job(); }
+[[gnu::constructor]] void at_load() {
+  // A job without a file is the CUDA stand-in's; both must look at the same one.
+  using Share = void* (*)();
+  const auto share = reinterpret_cast<Share>(dlsym(RTLD_DEFAULT, "vram_shared_job"));
+  void* shared = share == nullptr ? nullptr : share();
+  if (shared != nullptr) {
+    interpose::use_job(shared);
+  } else {
+    interpose::find_job();
+  }
+}
 
 const char* configured() {
   const wire::Job* job = interpose::job();

@@ -139,6 +139,14 @@ Mapping create_job(const char* path) {
   return mapping;
 }
 
+Mapping make_private_job() {
+  void* at = mmap(nullptr, sizeof(Job), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return {nullptr, FileError::kSystem};
+  write_header(static_cast<Job*>(at));
+  return {static_cast<Job*>(at), FileError::kNone};
+}
+
 Mapping open_job(const char* path, Access access) {
   const bool write = access == Access::kWrite;
   // O_NONBLOCK: a pipe in the place of a job must not hold the caller up.

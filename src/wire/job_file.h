@@ -47,6 +47,9 @@ void state_folder(char* out);
 // everything else zero.
 [[nodiscard]] Mapping create_job(const char* path);
 
+// The same without a file: shared with forked children only.
+[[nodiscard]] Mapping make_private_job();
+
 enum class Access : std::uint8_t { kRead, kWrite };
 [[nodiscard]] Mapping open_job(const char* path, Access access);
 

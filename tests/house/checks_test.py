@@ -122,7 +122,7 @@ class CudaWalk(CheckTest):
         self.assert_fails("cuMemAlloc has a row in hooks.def", "cuda_walk.py", self.root, self.header)
 
     def test_excuse_without_reason_fails(self):
-        self.write("tools/check/cuda_walk_allowed.txt", "cuEventCreate\n")
+        self.write("tools/check/cuda_walk_allowed.txt", "  cuEventCreate\n")
         self.assert_fails("cuEventCreate has no reason", "cuda_walk.py", self.root, self.header)
 
 

@@ -34,15 +34,19 @@ def concerning_memory(header):
 
 
 def allowed(root):
-    """Name -> reason; a line that ends in a colon gives the reason of the names below it."""
-    reasons, reason = {}, ""
+    """Name -> reason. A paragraph is a reason that ends in a colon, and below it the names, indented."""
+    reasons, reason, open_reason = {}, "", ""
     for line in (tree.text(root, "tools/check/cuda_walk_allowed.txt") or "").splitlines():
-        if line.rstrip().endswith(":"):
-            reason = line.rstrip()[:-1]
-        elif not line.strip():
-            reason = ""
-        elif not line.startswith("#"):
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            reason = open_reason = ""
+        elif line.startswith(" "):
             reasons.update((name, reason) for name in line.split())
+        else:
+            open_reason += line + " "
+            if open_reason.rstrip().endswith(":"):
+                reason = open_reason.rstrip()[:-1]
     return reasons
 
 

@@ -1,5 +1,7 @@
 #include "sim/transfer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +22,9 @@ struct Side {
   size_t x, y, z;
   size_t pitch, rows_per_slice;
 };
+
+// Smaller ranges of zeros are written: a program that clears them will use them.
+constexpr size_t kLeastCleared = 16 << 20;
 
 // host_view() for what the program asks now, card_view() for what runs.
 using View = void* (*)(CUdeviceptr address, size_t bytes);
@@ -106,6 +111,21 @@ bool is_empty(const Extent& extent) {
   return extent.width == 0 || extent.height == 0 || extent.depth == 0;
 }
 
+// Takes the pages of a range of zeros away, for a page that is not there reads as zeros: the card's
+// memory may be larger than the host's. What it cannot take away at the ends it writes.
+void clear(std::byte* begin, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (address + kPage - 1) / kPage * kPage;
+  const uintptr_t last = (address + bytes) / kPage * kPage;
+  if (first >= last || ::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {
+    std::memset(begin, 0, bytes);
+    return;
+  }
+  std::memset(begin, 0, first - address);
+  std::memset(reinterpret_cast<void*>(last), 0, address + bytes - last);
+}
+
 template <typename T>
 void fill_row(std::byte* row, size_t count, unsigned value) {
   if constexpr (sizeof(T) == 1) {
@@ -170,7 +190,13 @@ CUresult run_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
   std::byte* row = view_of(fill, card_view);
   if (row == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
   const CardTime time("card.fill", fill.width * fill.height * fill.elementSize);
+  const size_t row_bytes = fill.width * fill.elementSize;
+  const bool clears = fill.value == 0 && row_bytes >= kLeastCleared && is_device_address(fill.dst);
   for (size_t y = 0; y < fill.height; ++y, row += fill.pitch) {
+    if (clears) {
+      clear(row, row_bytes);
+      continue;
+    }
     switch (fill.elementSize) {
       case 1:
         fill_row<uint8_t>(row, fill.width, fill.value);

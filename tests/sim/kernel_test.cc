@@ -1,5 +1,6 @@
 // Modules, kernels and copies: what computes, what is refused, what a context remembers.
 #include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include "execution_test.h"
@@ -217,6 +218,26 @@ TEST_F(Kernels, FillsWriteEveryElementSize) {
   EXPECT_EQ(host[5], 0xababababu);
   EXPECT_EQ(host[8], 0xdeadbeefu);
   EXPECT_EQ(cuMemsetD32(words_ + 2, 0, 1), CUDA_ERROR_INVALID_VALUE) << "unaligned";
+}
+
+// More than the hosts of these tests have.
+TEST_F(Kernels, ClearingMemoryTakesNoneOfTheHosts) {
+  CUdeviceptr block = 0;
+  ASSERT_EQ(cuMemAlloc(&block, 20 * kGiB), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8(block + kGiB, 1, 8192), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8(block + 100, 0, 20 * kGiB - 200), CUDA_SUCCESS);
+  std::array<uint8_t, 8192> host{};
+  host.fill(1);
+  ASSERT_EQ(cuMemcpyDtoH(host.data(), block + kGiB, host.size()), CUDA_SUCCESS);
+  EXPECT_EQ(host, (std::array<uint8_t, 8192>{}));
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  size_t shared_kib = 0;
+  while (status >> word && word != "RssShmem:") {
+  }
+  ASSERT_TRUE(status >> shared_kib);
+  EXPECT_LT(shared_kib, 100u * 1024);
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
 }
 
 // A pinned source belongs to the copy until it has run; one from pageable memory has been read.

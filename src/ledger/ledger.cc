@@ -3,13 +3,10 @@
 #include "ledger/devices.h"
 #include "ledger/settled.h"
 #include "ledger/total.h"
+#include "ledger/wait.h"
 
 namespace vram::ledger {
 namespace {
-
-// While a request waits, the dead are looked for this often: a thousand living
-// processes take some milliseconds to look at.
-constexpr std::uint64_t kReapEvery_ms = 10;
 
 void raise_to(std::atomic<std::uint64_t>& highest, std::uint64_t value) {
   std::uint64_t seen = highest.load(std::memory_order_relaxed);
@@ -24,7 +21,7 @@ bool Account::try_reserve(std::uint64_t bytes) const {
 }
 
 bool Account::reserve(std::uint64_t bytes) const {
-  if (try_reserve(bytes)) return true;
+  if (record().turn.load(std::memory_order_relaxed) == 0 && try_reserve(bytes)) return true;
   if (settle_and_add(bytes)) return true;
   record().denials.fetch_add(1, std::memory_order_relaxed);
   cell().denials.fetch_add(1, std::memory_order_relaxed);
@@ -33,29 +30,35 @@ bool Account::reserve(std::uint64_t bytes) const {
 }
 
 bool Account::settle_and_add(std::uint64_t bytes) const {
-  const std::uint64_t start = world_->now_ms();
-  std::uint64_t next_reap = start;
-  for (std::uint64_t now = start;; now = world_->now_ms()) {
-    const bool look = now >= next_reap;
-    if (look) next_reap = now + kReapEvery_ms;
-    const bool freed = look && reap(*job_, *world_) > 0;
-    if (try_reserve(bytes)) return true;
-    if (freed) continue;
-    if (never_fits(*job_, device_, granules(bytes)) || now - start >= kSettle_ms) return false;
-    world_->nap();
+  Wait wait(*job_, device_, *world_);
+  while (!wait.is_over()) {
+    if (wait.may_try() && try_reserve(bytes)) return true;
+    if (never_fits(*job_, device_, granules(bytes))) {
+      // Certain of what the living hold only when nobody who counted is dead.
+      if (reap(*job_, *world_) == 0) return false;
+      continue;
+    }
+    wait.reap_now_and_then();
+    wait.nap();
   }
+  return false;
 }
 
-void Account::commit(std::uint64_t bytes) const { count_committed(cell(), granules(bytes)); }
+void Account::commit(std::uint64_t bytes) const {
+  count_committed(cell(), granules(bytes));
+  Wait::note_settled(record());
+}
 
 void Account::roll_back(std::uint64_t bytes) const {
   subtract(*job_, device_, slot_, granules(bytes));
+  Wait::note_settled(record());
 }
 
 void Account::begin_release(std::uint64_t bytes) const { count_released(cell(), granules(bytes)); }
 
 void Account::end_release(std::uint64_t bytes) const {
   subtract(*job_, device_, slot_, granules(bytes));
+  Wait::note_settled(record());
 }
 
 void Account::keep(std::uint64_t bytes) const { count_committed(cell(), granules(bytes)); }
@@ -67,7 +70,7 @@ void Account::charge(std::uint64_t bytes) const {
 
 void Account::uncharge(std::uint64_t bytes) const {
   count_released(cell(), granules(bytes));
-  subtract(*job_, device_, slot_, granules(bytes));
+  end_release(bytes);
 }
 
 void Account::add_part(wire::Part part, std::int64_t bytes) const {

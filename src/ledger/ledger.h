@@ -32,11 +32,6 @@
 
 namespace vram::ledger {
 
-// How long a request waits for what others have pending before it is refused. A
-// driver's free may wait for running kernels; TensorFlow's own allocator waits
-// ten seconds in the same place.
-inline constexpr std::uint64_t kSettle_ms = 5000;
-
 struct Usage {
   std::uint64_t used;     // bytes, pending ones included
   std::uint64_t limit;    // bytes; wire::kUnlimited: none

@@ -72,7 +72,7 @@ class FakeWorld {
   static bool alive(std::uint64_t identity, std::uint64_t) {
     return current()->dead.count(identity) == 0;
   }
-  static void nap() {
+  static void sleep(const std::uint32_t*, std::uint32_t, std::uint32_t) {
     FakeWorld& self = *current();
     ++self.naps;
     if (self.on_nap) self.on_nap();
@@ -80,7 +80,7 @@ class FakeWorld {
   }
   static std::uint64_t now_ms() { return current()->clock; }
 
-  World world_{alive, nap, now_ms};
+  World world_{alive, now_ms, sleep};
 };
 
 }  // namespace vram::ledger

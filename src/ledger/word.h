@@ -66,10 +66,6 @@ inline Total unpack(const wire::Word128& w) {
           static_cast<std::uint32_t>(w.lo >> kSumBits & ((1u << kPlaceBits) - 1))};
 }
 
-inline bool operator==(const wire::Word128& a, const wire::Word128& b) {
-  return a.lo == b.lo && a.hi == b.hi;
-}
-
 // Reads a word that others swap. The high half of either word holds its tag,
 // and every swap changes the tag: two equal high halves enclose a low half of
 // the same swap.

@@ -1,20 +1,14 @@
 #include "ledger/world.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/process_identity.h"
 
 namespace vram::ledger {
 namespace {
-
-// About what a driver's allocation takes: whoever waits for one looks again
-// when it is done.
-constexpr long kNap_ns = 50'000;
-
-void nap() {
-  const timespec time{0, kNap_ns};
-  nanosleep(&time, nullptr);
-}
 
 std::uint64_t monotonic_ms() {
   timespec now{};
@@ -23,10 +17,19 @@ std::uint64_t monotonic_ms() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
+void sleep_on(const std::uint32_t* word, std::uint32_t seen, std::uint32_t us) {
+  const timespec time{us / 1'000'000, us % 1'000'000 * 1000L};
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
 }  // namespace
 
+void wake(const std::uint32_t* word, int count) {
+  syscall(SYS_futex, word, FUTEX_WAKE, count, nullptr, nullptr, 0);
+}
+
 const World& real_world() {
-  static constexpr World world{base::is_alive, nap, monotonic_ms};
+  static constexpr World world{base::is_alive, monotonic_ms, sleep_on};
   return world;
 }
 

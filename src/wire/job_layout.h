@@ -40,6 +40,8 @@ struct alignas(16) Word128 {
   std::uint64_t hi;
 };
 
+inline bool operator==(const Word128& a, const Word128& b) { return a.lo == b.lo && a.hi == b.hi; }
+
 // What a process's memory on a device consists of. Informational: the cap is
 // held by the charge.
 enum class Part : std::uint32_t {
@@ -79,8 +81,10 @@ struct alignas(64) DeviceAccount {
   std::uint8_t uuid[16];
   std::int32_t index;  // order of NVML; -1: not known
   char name[60];
-  char pci[16];  // "0000:00:06.0"
-  std::uint8_t reserved[16];
+  char pci[16];                        // "0000:00:06.0"
+  std::atomic<std::uint64_t> turn;     // see src/ledger/turn.h
+  std::atomic<std::uint32_t> waiting;  // see src/ledger/wait.h
+  std::atomic<std::uint32_t> settled;  // times something settled while somebody waited
 };
 
 // What is said of the process in a slot; written by that process alone.
@@ -109,8 +113,9 @@ struct JobHeader {
   char command[256];                      // as typed, cut
   char driver_path[512];                  // the real libcuda.so.1; empty: find it
   char nvml_path[512];                    // the real libnvidia-ml.so.1; empty: find it
+  std::atomic<std::uint64_t> reaped_ms;   // when somebody last looked for the dead; monotonic
   std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
-  std::uint8_t reserved[516];
+  std::uint8_t reserved[508];
 };
 
 struct Job {

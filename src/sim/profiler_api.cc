@@ -1,6 +1,5 @@
 // cuProfiler…: taken, without a profiler to start.
 #include <cuda.h>
-#include <cudaProfiler.h>
 
 #include "sim/stream_entry.h"
 #include "sim/try.h"
@@ -19,6 +18,10 @@ CUresult switch_profiler() {
 using namespace vram::sim;
 
 extern "C" {
+
+// Declared in cudaProfiler.h, which comes in a package of its own.
+CUresult CUDAAPI cuProfilerStart();
+CUresult CUDAAPI cuProfilerStop();
 
 VRAM_SIM_ONE(cuProfilerStart, switch_profiler, (), ())
 VRAM_SIM_ONE(cuProfilerStop, switch_profiler, (), ())

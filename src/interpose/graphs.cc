@@ -189,11 +189,12 @@ VRAM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   return result;
 }
 
-#define VRAM_LAUNCH(symbol, exec, stream)                      \
-  VRAM_LOADED(symbol);                                         \
-  if (no_graph_has_memory()) return real.symbol(exec, stream); \
-  Guard guard;                                                 \
-  if (guard.nested()) return real.symbol(exec, stream);        \
+// The first line is all that a launch without memory nodes pays.
+#define VRAM_LAUNCH(symbol, exec, stream)                                                \
+  if (real.symbol != nullptr && no_graph_has_memory()) return real.symbol(exec, stream); \
+  VRAM_LOADED(symbol);                                                                   \
+  Guard guard;                                                                           \
+  if (guard.nested()) return real.symbol(exec, stream);                                  \
   return launch_with_memory(exec, [&] { return real.symbol(exec, stream); })
 
 VRAM_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {

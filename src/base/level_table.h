@@ -61,11 +61,11 @@ class LevelTable {
   // Removes the key; of several callers at once one succeeds.
   bool take(std::uint64_t key, std::uint64_t* value) {
     Entry* entry = find(key);
-    if (entry == nullptr) return false;
-    const std::uint64_t seen = entry->value.load(std::memory_order_relaxed);
-    if (!entry->key.compare_exchange_strong(key, kBusy)) return false;
+    if (entry == nullptr || !entry->key.compare_exchange_strong(key, kBusy)) return false;
+    // Read while the entry is ours: before, the key might have been removed and come back. Zero is
+    // what find_or_insert promises the next.
+    *value = entry->value.exchange(0, std::memory_order_relaxed);
     entry->key.store(0, std::memory_order_release);
-    *value = seen;
     return true;
   }
 
@@ -93,7 +93,10 @@ class LevelTable {
       for (std::size_t b = 0; b < bucket_count(level); ++b) {
         for (Entry& entry : buckets[b].entry) {
           const std::uint64_t key = entry.key.load(std::memory_order_acquire);
-          if (key != 0 && key != kBusy) visit(key, entry.value.load(std::memory_order_relaxed));
+          if (key == 0 || key == kBusy) continue;
+          const std::uint64_t value = entry.value.load(std::memory_order_acquire);
+          // Else the value may be the next key's.
+          if (entry.key.load(std::memory_order_relaxed) == key) visit(key, value);
         }
       }
     }

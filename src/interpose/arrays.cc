@@ -125,7 +125,8 @@ CUresult unmake(Handle handle, Call call) {
   std::uint64_t value = 0;
   if (!process().blocks.take(key, &value)) return call();
   const Block block = unpack_block(value);
-  const Account& account = process().device[block.device].account;
+  Device& device = process().device[block.device];
+  const Account& account = device.account;
   const std::uint64_t pending = pieces(block.bytes);
   account.begin_release(pending);
   const CUresult result = call();
@@ -135,6 +136,8 @@ CUresult unmake(Handle handle, Call call) {
     (void)process().blocks.insert(key, value);
   }
   account.keep(pending);
+  // Where it lay, and so what is free now, only a measurement tells.
+  if (result == CUDA_SUCCESS && block.bytes <= kLargestSmall) (void)measure(device);
   return result;
 }
 

@@ -133,8 +133,11 @@ void measure_near_limit(Device& device, std::uint64_t bytes) {
   if (left > kZone && bytes < left - kZone) return;
   const std::uint64_t now = coarse_ms();
   std::uint64_t last = device.measured_ms.load(std::memory_order_relaxed);
+  // One that is due is made up for as soon as there is a chance that it works.
   const bool due = device.measure_due.load(std::memory_order_relaxed) != 0;
-  if ((now - last < kEvery_ms && !due) || !device.measured_ms.compare_exchange_strong(last, now))
+  const bool early = now - last < kEvery_ms;
+  if ((early && !(due && device.account.mark().still)) ||
+      !device.measured_ms.compare_exchange_strong(last, now))
     return;
   (void)measure(device);
   measure_job(device);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 
@@ -17,8 +18,10 @@
 namespace vram::cli {
 namespace {
 
-// Between the making of a file and the writing of its maker's identity a sweep must not take it.
-constexpr std::time_t kYoung_s = 10;
+constexpr const char* kJobEnd = ".job";
+// A file that is being filled; older ones were left by a command that was killed meanwhile.
+constexpr const char* kUnfinishedEnd = ".new";
+constexpr std::time_t kYoung_s = 60;
 
 constexpr std::size_t kIdLength = 4;
 constexpr int kIdAttempts = 64;
@@ -47,7 +50,8 @@ void copy(char (&to)[N], const std::string& from) {
   to[length] = '\0';
 }
 
-Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap) {
+Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap,
+                      std::uint64_t context) {
   const std::uint32_t at = ledger::find_or_add_device(job, card.uuid_bytes.data(), card.capacity());
   if (at == ledger::kNoDevice) {
     return Failure{"this host has more than " + std::to_string(wire::kMaxDevices) +
@@ -59,6 +63,7 @@ Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap
   copy(account.name, card.name);
   copy(account.pci, card.pci);
   ledger::set_limit(account, cap);
+  account.context_bytes.store(context);
   return Done{};
 }
 
@@ -110,7 +115,22 @@ bool over(const wire::Job& job) {
 
 bool is_young(const std::string& path) {
   struct stat st {};
-  return stat(path.c_str(), &st) != 0 || std::time(nullptr) - st.st_ctime < kYoung_s;
+  return stat(path.c_str(), &st) != 0 || std::time(nullptr) - st.st_mtime < kYoung_s;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+Result<Done> fill(const JobRequest& request, const std::string& id, wire::Job* job) {
+  set_main_process(*job, getpid());
+  fill_header(job->header, request, id);
+  for (std::size_t i = 0; i < request.cards.size(); ++i) {
+    const Result<Done> added =
+        add_card(*job, request.cards[i], request.caps[i], request.contexts[i]);
+    if (!added) return added;
+  }
+  return Done{};
 }
 
 }  // namespace
@@ -124,20 +144,20 @@ Result<JobFile> make_job(const JobRequest& request) {
   sweep_finished_jobs(folder);
   for (int attempt = 0; attempt < kIdAttempts; ++attempt) {
     const std::string id = random_id();
-    const std::string path = std::string(folder) + "/" + id + ".job";
-    const wire::Mapping mapping = wire::create_job(path.c_str());
+    const std::string path = std::string(folder) + "/" + id + kJobEnd;
+    const std::string aside = path + kUnfinishedEnd;
+    const wire::Mapping mapping = wire::create_job(aside.c_str());
     if (mapping.error == wire::FileError::kExists) continue;
     if (mapping.job == nullptr) return folder_failure(folder, mapping.error);
     JobFile file(path, mapping.job);
-    set_main_process(*file, getpid());
-    fill_header(file->header, request, id);
-    for (std::size_t i = 0; i < request.cards.size(); ++i) {
-      if (const Result<Done> added = add_card(*file, request.cards[i], request.caps[i]); !added) {
-        (void)unlink(path.c_str());
-        return added.error();
-      }
-    }
-    return file;
+    const Result<Done> filled = fill(request, id, &*file);
+    // Only a whole file gets its name, and only one that nobody has.
+    const bool named = filled && link(aside.c_str(), path.c_str()) == 0;
+    const bool taken = errno == EEXIST;
+    (void)unlink(aside.c_str());
+    if (!filled) return filled.error();
+    if (named) return file;
+    if (!taken) return folder_failure(folder, wire::FileError::kSystem);
   }
   return folder_failure(folder, wire::FileError::kExists);
 }
@@ -156,12 +176,12 @@ void sweep_finished_jobs(const std::string& folder) {
   DIR* entries = opendir(folder.c_str());
   if (entries == nullptr) return;
   while (const dirent* entry = readdir(entries)) {
-    const std::string name = entry->d_name;
-    if (name.size() < 5 || name.substr(name.size() - 4) != ".job") continue;
-    const std::string path = folder + "/" + name;
+    const std::string path = folder + "/" + entry->d_name;
+    if (ends_with(path, kUnfinishedEnd) && !is_young(path)) (void)unlink(path.c_str());
+    if (!ends_with(path, kJobEnd)) continue;
     const wire::Mapping mapping = wire::open_job(path.c_str(), wire::Access::kRead);
     if (mapping.job == nullptr) continue;
-    if (over(*mapping.job) && !is_young(path)) (void)unlink(path.c_str());
+    if (over(*mapping.job)) (void)unlink(path.c_str());
     wire::unmap_job(mapping.job);
   }
   closedir(entries);

@@ -20,7 +20,9 @@ struct JobRequest {
   Limit limit;  // for cards that appear later
   std::vector<probe::Card> cards;
   std::vector<std::uint64_t> caps;  // bytes, one a card
-  bool restricted = false;          // the job sees `cards` and no others, in this order
+  std::vector<std::uint64_t>
+      contexts;             // what a CUDA context takes, bytes, one a card; 0: not known
+  bool restricted = false;  // the job sees `cards` and no others, in this order
   std::string driver_path, nvml_path;
 };
 

@@ -28,52 +28,41 @@ constexpr const char* kShared = "/dev/shm";
 constexpr const char* kSimulatedCard = "vram simulated GPU";
 
 // A private copy of a job file, as sparse as the file.
-class Snapshot {
- public:
-  Snapshot() {
-    void* at = mmap(nullptr, sizeof(wire::Job), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at != MAP_FAILED) job_ = static_cast<wire::Job*>(at);
-  }
-  ~Snapshot() {
-    if (job_ != nullptr) munmap(job_, sizeof(wire::Job));
-  }
-  Snapshot(const Snapshot&) = delete;
-  Snapshot& operator=(const Snapshot&) = delete;
-
-  wire::Job& job() { return *job_; }
-
-  // Empty: read. Else why not.
-  std::string read(int fd) {
-    if (job_ == nullptr) return std::strerror(ENOMEM);
-    if (!copy(fd, 0, offsetof(wire::Job, cell))) return describe(wire::FileError::kNotAJob);
-    const wire::JobHeader& header = job_->header;
-    if (header.magic != wire::kJobMagic) return describe(wire::FileError::kNotAJob);
-    if (header.version != wire::kJobVersion || header.file_bytes != sizeof(wire::Job)) {
-      return describe(wire::FileError::kVersion);
-    }
-    const std::size_t slots = slots_used();
-    for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
-      if (job_->device[d].key.load() == 0 || slots == 0) continue;
-      const std::size_t at =
-          offsetof(wire::Job, cell) + d * sizeof(wire::Cell) * wire::kMaxProcesses;
-      if (!copy(fd, at, slots * sizeof(wire::Cell))) return describe(wire::FileError::kNotAJob);
-    }
-    return "";
-  }
-
-  std::uint32_t slots_used() const {
-    return std::min(job_->header.slots_used.load(), wire::kMaxProcesses);
-  }
-
- private:
-  bool copy(int fd, std::size_t at, std::size_t size) {
-    char* to = reinterpret_cast<char*>(job_) + at;
-    return pread(fd, to, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
-  }
-
-  wire::Job* job_ = nullptr;
+struct Unmap {
+  void operator()(wire::Job* job) const { munmap(job, sizeof(wire::Job)); }
 };
+using JobCopy = std::unique_ptr<wire::Job, Unmap>;
+
+JobCopy empty_copy() {
+  void* at = mmap(nullptr, sizeof(wire::Job), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return JobCopy(at != MAP_FAILED ? static_cast<wire::Job*>(at) : nullptr);
+}
+
+std::uint32_t slots_used(const wire::Job& job) {
+  return std::min(job.header.slots_used.load(), wire::kMaxProcesses);
+}
+
+bool copy_part(int fd, wire::Job* job, std::size_t at, std::size_t size) {
+  char* to = reinterpret_cast<char*>(job) + at;
+  return pread(fd, to, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
+}
+
+wire::FileError copy_file(int fd, wire::Job* job) {
+  if (!copy_part(fd, job, 0, offsetof(wire::Job, cell))) return wire::FileError::kNotAJob;
+  const wire::JobHeader& header = job->header;
+  if (header.magic != wire::kJobMagic) return wire::FileError::kNotAJob;
+  if (header.version != wire::kJobVersion || header.file_bytes != sizeof(wire::Job)) {
+    return wire::FileError::kVersion;
+  }
+  const std::size_t size = slots_used(*job) * sizeof(wire::Cell);
+  for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
+    if (job->device[d].key.load() == 0 || size == 0) continue;
+    const std::size_t at = offsetof(wire::Job, cell) + d * sizeof(wire::Cell) * wire::kMaxProcesses;
+    if (!copy_part(fd, job, at, size)) return wire::FileError::kNotAJob;
+  }
+  return wire::FileError::kNone;
+}
 
 struct Folder {
   std::string path;
@@ -143,8 +132,7 @@ JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t 
   return process;
 }
 
-JobDevice read_job_device(Snapshot& snapshot, std::uint32_t at) {
-  wire::Job& job = snapshot.job();
+JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
   const wire::DeviceAccount& account = job.device[at];
   JobDevice device;
   device.card.index = account.index;
@@ -156,7 +144,7 @@ JobDevice read_job_device(Snapshot& snapshot, std::uint32_t at) {
   device.peak = std::max(account.peak.load(), device.used);
   device.limit = account.limit.load();
   device.denials = account.denials.load();
-  for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
+  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
     if (!ledger::occupied(ledger::identity_in(job, slot))) continue;
     JobProcess process = read_job_process(job, at, slot);
     if (process.peak != 0 || process.denials != 0) device.processes.push_back(std::move(process));
@@ -164,8 +152,7 @@ JobDevice read_job_device(Snapshot& snapshot, std::uint32_t at) {
   return device;
 }
 
-JobInfo read_job(Snapshot& snapshot) {
-  wire::Job& job = snapshot.job();
+JobInfo read_job(wire::Job& job) {
   // On the copy: what the dead held is not shown.
   ledger::reap(job, ledger::real_world());
   const wire::JobHeader& header = job.header;
@@ -178,7 +165,7 @@ JobInfo read_job(Snapshot& snapshot) {
       alive(header.runner_identity, header.runner_pid_namespace)) {
     info.main_pid = base::pid_of(header.runner_identity);
   }
-  for (std::uint32_t slot = 0; slot < snapshot.slots_used(); ++slot) {
+  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (ledger::occupied(owner.identity) && owner.pid_namespace == base::own_pid_namespace()) {
       info.pids.push_back(base::pid_of(owner.identity));
@@ -186,15 +173,15 @@ JobInfo read_job(Snapshot& snapshot) {
   }
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
     if (job.device[d].key.load() == 0) continue;
-    info.devices.push_back(read_job_device(snapshot, d));
+    info.devices.push_back(read_job_device(job, d));
     if (info.devices.back().card.name == kSimulatedCard) info.simulated = true;
   }
   return info;
 }
 
-bool any_alive(const wire::Job& job, std::uint32_t slots) {
+bool any_alive(const wire::Job& job) {
   if (alive(job.header.runner_identity, job.header.runner_pid_namespace)) return true;
-  for (std::uint32_t slot = 0; slot < slots; ++slot) {
+  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (ledger::occupied(owner.identity) && alive(owner.identity, owner.pid_namespace)) {
       return true;
@@ -211,18 +198,16 @@ void read_file(const std::string& path, std::uint32_t owner, JobList* list) {
     return;
   }
   struct stat st {};
-  std::string problem;
-  Snapshot snapshot;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_uid != owner && st.st_uid != 0)) {
-    problem = describe(wire::FileError::kNotTrusted);
-  } else {
-    problem = snapshot.read(fd);
-  }
+  const bool trusted =
+      fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == owner || st.st_uid == 0);
+  const JobCopy job = empty_copy();
+  wire::FileError error = wire::FileError::kNotTrusted;
+  if (trusted) error = job != nullptr ? copy_file(fd, job.get()) : wire::FileError::kSystem;
   close(fd);
-  if (!problem.empty()) {
-    list->unreadable.push_back(path + ": " + problem);
-  } else if (any_alive(snapshot.job(), snapshot.slots_used())) {
-    JobInfo info = read_job(snapshot);
+  if (error != wire::FileError::kNone) {
+    list->unreadable.push_back(path + ": " + wire::describe(error));
+  } else if (job != nullptr && any_alive(*job)) {
+    JobInfo info = read_job(*job);
     info.path = path;
     info.uid = st.st_uid;
     list->jobs.push_back(std::move(info));

@@ -91,6 +91,7 @@ struct Plan {
   std::optional<Host> host;  // none: no driver, and --on-failure allow
   Visibility visible;
   std::vector<std::uint64_t> caps;
+  std::vector<std::uint64_t> contexts;
   bool preload = true;
 };
 
@@ -162,6 +163,10 @@ Result<Done> check_cards(Plan* plan) {
                    [&](const probe::Card& card) { return costs.of(card); });
   if (!caps) return caps.error();
   plan->caps = *caps;
+  for (const probe::Card& card : plan->visible.cards) {
+    const ContextCost cost = costs.of(card);
+    plan->contexts.push_back(cost.measured ? cost.bytes : 0);
+  }
   plan->host = std::move(*host);
   return Done{};
 }
@@ -190,6 +195,7 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
   request.limit = plan.settings.limit.value;
   request.cards = plan.visible.cards;
   request.caps = plan.caps;
+  request.contexts = plan.contexts;
   request.restricted = plan.visible.certain &&
                        (plan.visible.variable || std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
   if (plan.settings.sim.value) {

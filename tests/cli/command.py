@@ -73,12 +73,12 @@ class CommandTest(unittest.TestCase):
         return self.json("ps")["jobs"]
 
     def wait_for(self, condition, what):
-        for _ in range(200):
+        for _ in range(600):
             value = condition()
             if value:
                 return value
             time.sleep(0.05)
-        return self.fail(f"{what}: not within 10 s")
+        return self.fail(f"{what}: not within 30 s")
 
     def config(self, text):
         folder = os.path.join(self.environment["XDG_CONFIG_HOME"], "vram")

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 from command import BUILD, GREEDY, VRAM, CommandTest, main
@@ -102,6 +103,21 @@ class Jobs(CommandTest):
         names = sorted(entry.split(":")[0].split("/")[-1] for entry in shown["unreadable"])
         self.assertEqual(names, ["empty.job", "link.job", "pipe.job", "text.job"])
         self.assertEqual(self.vram("ps").stderr.count("vram: not shown: "), 4)
+
+    def test_what_killed_commands_left_is_swept(self):
+        process = self.start("run", "-m", "4GiB", *SIM, "--", "sleep", "60")
+        job = self.wait_for(lambda: self.jobs(), "the job")[0]
+        process.kill()
+        os.kill(job["pid"], signal.SIGKILL)
+        process.wait()
+        for name, age_s in [("old.job.new", 3600), ("young.job.new", 0)]:
+            path = os.path.join(self.state, name)
+            with open(path, "wb"):
+                pass
+            os.utime(path, (time.time() - age_s,) * 2)
+        self.wait_for(lambda: not self.jobs(), "the end of the job")
+        self.assertEqual(self.vram("run", "-q", *SIM, "--", "true").returncode, 0)
+        self.assertEqual(self.job_files(), ["young.job.new"])
 
     def test_a_limit_changes_while_the_program_runs(self):
         self.hold("-m", "4GiB", "--name", "train")

@@ -29,15 +29,17 @@ void make_own_job() {
   base::Size size{};
   base::SizeError error = base::SizeError::kNone;
   const char* name = "VRAM_LIMIT";
+  const char* example = "4GiB or 40%";
   if (set(name, &text)) {
     error = base::parse_size(text, &size);
   } else if (name = "PER_PROCESS_GPU_MEMORY"; set(name, &text)) {
     error = base::parse_mib(text, &size.amount);
+    example = "4096 (MiB)";
   } else {
     return;
   }
   if (error != base::SizeError::kNone) {
-    snprintf(failure, sizeof failure, "%s: '%s' is not a size", name, text);
+    snprintf(failure, sizeof failure, "%s: '%s' is not a size, like %s", name, text, example);
     return;
   }
   const wire::Mapping mapping = wire::make_private_job();

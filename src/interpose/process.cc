@@ -118,12 +118,24 @@ bool join(Process& self, wire::Job* shared) {
   return true;
 }
 
+// The one line that is ever written into a host program's error stream: a limit was asked for and
+// cannot hold. Without it the program would only say that CUDA does not start.
+Phase fail_to_join(const char* why) {
+  char line[4608];
+  const bool allow = allowed_to_fail();
+  const int length = snprintf(
+      line, sizeof line, "vram: %s; %s\n", why,
+      allow ? "this program runs without a limit, as --on-failure allow says"
+            : "CUDA is refused to this program; start it with 'vram run', or accept to run "
+              "without a limit with VRAM_ON_FAILURE=allow");
+  if (length > 0) (void)!write(STDERR_FILENO, line, static_cast<std::size_t>(length));
+  return allow ? Phase::kFree : Phase::kRefused;
+}
+
 Phase try_to_join(Process& self) {
-  if (job() == nullptr) {
-    return job_failure() != nullptr && !allowed_to_fail() ? Phase::kRefused : Phase::kFree;
-  }
-  if (join(self, job())) return Phase::kGoverned;
-  return allowed_to_fail() ? Phase::kFree : Phase::kRefused;
+  if (job() != nullptr && join(self, job())) return Phase::kGoverned;
+  if (job() == nullptr && job_failure() == nullptr) return Phase::kFree;
+  return fail_to_join(job() == nullptr ? job_failure() : "the job has no room for this process");
 }
 
 // Before cuInit, and in a child of a process that called it, the driver refuses everything; there

@@ -1,7 +1,6 @@
 // The stand-ins loaded by hand, without `vram run`: a limit in the environment holds, and one that
 // cannot be understood refuses instead of meaning "no limit", and says why.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "harness.h"
 
@@ -26,7 +25,7 @@ Outcome by_hand(const Words& environment) {
   Words line = {
       "/usr/bin/env", "LD_LIBRARY_PATH=" + built("lib/sim"),
       "LD_PRELOAD=" + built("lib/vram/libcuda.so.1") + ":" + built("lib/vram/libnvidia-ml.so.1"),
-      "VRAM_SIM=1x24GiB", "VRAM_SIM_NAME=by-hand-" + std::to_string(getpid())};
+      "VRAM_SIM=1x24GiB"};
   line.insert(line.end(), environment.begin(), environment.end());
   line.insert(line.end(), {"/usr/bin/python3", "-c", kTwoAndThreeGiB});
   return bench.command(line);

@@ -139,8 +139,9 @@ size_t elf_bytes(const std::byte* data) {
 
 bool read_fat_binary(const std::byte* data, Image* out) {
   if (load<uint32_t>(data) == kWrapperMagic) data = load<Wrapper>(data).data;
+  // What is no container may end within the length of one.
+  if (load<uint32_t>(data) != kContainerMagic) return false;
   const auto container = load<Container>(data);
-  if (container.magic != kContainerMagic) return false;
   const std::byte* at = data + container.header_bytes;
   const std::byte* const end = at + container.bytes;
   bool any = false;

@@ -144,17 +144,18 @@ bool primary_alive(CUdevice ordinal) {
   return real.cuDevicePrimaryCtxGetState(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-// Release and reset end the primary context when nobody holds it any more. Its handle is found by
-// retaining it once more, which a living one allows without cost.
+// Release and reset end the primary context when nobody holds it any more.
 template <typename Call>
 CUresult end_primary(CUdevice ordinal, Call call) {
-  CUcontext context = nullptr;
-  if (device_at(ordinal) == nullptr || !primary_alive(ordinal) ||
-      real.cuDevicePrimaryCtxRetain(&context, ordinal) != CUDA_SUCCESS) {
-    return call();
-  }
-  real.cuDevicePrimaryCtxRelease_v2(ordinal);
+  const Device* device = device_at(ordinal);
+  if (device == nullptr) return call();
+  CUcontext const context = device->primary.load(std::memory_order_acquire);
   return end(context, call, [ordinal] { return !primary_alive(ordinal); });
+}
+
+void note_primary(Device& device, CUcontext context, CUdevice ordinal) {
+  (void)note_context(context, ordinal);
+  device.primary.store(context, std::memory_order_release);
 }
 
 CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
@@ -186,13 +187,18 @@ using vram::driver::real;
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
   VRAM_ENTER(cuDevicePrimaryCtxRetain, context, ordinal);
   Device* device = device_at(ordinal);
-  if (device == nullptr || primary_alive(ordinal)) {
+  if (device == nullptr || context == nullptr) {
     return real.cuDevicePrimaryCtxRetain(context, ordinal);
+  }
+  if (primary_alive(ordinal)) {
+    const CUresult result = real.cuDevicePrimaryCtxRetain(context, ordinal);
+    if (result == CUDA_SUCCESS) note_primary(*device, *context, ordinal);
+    return result;
   }
   return make_context(
       *device, [&] { return real.cuDevicePrimaryCtxRetain(context, ordinal); },
       [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); },
-      [&] { (void)note_context(*context, ordinal); });
+      [&] { note_primary(*device, *context, ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {

@@ -33,6 +33,7 @@ struct Device {
   std::uint64_t threads;    // resident at once on the whole card, for stacks
   std::uint8_t uuid[16];
   std::atomic<PoolSlot*> current_pool;      // null: none that is governed
+  std::atomic<CUcontext> primary;           // the last one that was retained
   std::atomic<std::uint32_t> slab_credit;   // see blocks.cc
   std::atomic<std::uint64_t> graph_bytes;   // see graphs.cc
   std::atomic<std::uint64_t> orphaned;      // see measure.h

@@ -16,6 +16,17 @@ std::uint64_t below(std::uint64_t n) { return random_bits() % n; }
 
 void say(const char* what, CUresult result) { std::printf("%s %d\n", what, result); }
 
+// Gives something back, against injected failures if need be.
+template <typename Call>
+bool persist(const char* what, Call call) {
+  for (int i = 0; i < 5; ++i) {
+    const CUresult result = call();
+    say(what, result);
+    if (result == CUDA_SUCCESS) return true;
+  }
+  return false;
+}
+
 template <typename T>
 T pick(const std::vector<T>& from) {
   return from[below(from.size())];
@@ -166,8 +177,7 @@ void make_array() {
 void destroy_array() {
   if (live.arrays.empty()) return;
   const CUarray array = pick(live.arrays);
-  say("array-destroy", cuArrayDestroy(array));
-  forget(&live.arrays, array);
+  if (persist("array-destroy", [&] { return cuArrayDestroy(array); })) forget(&live.arrays, array);
 }
 
 void make_mipmap() {
@@ -182,8 +192,9 @@ void make_mipmap() {
 void destroy_mipmap() {
   if (live.mipmaps.empty()) return;
   const CUmipmappedArray mipmap = pick(live.mipmaps);
-  say("mipmap-destroy", cuMipmappedArrayDestroy(mipmap));
-  forget(&live.mipmaps, mipmap);
+  if (persist("mipmap-destroy", [&] { return cuMipmappedArrayDestroy(mipmap); })) {
+    forget(&live.mipmaps, mipmap);
+  }
 }
 
 void create_physical() {
@@ -202,8 +213,9 @@ void release_physical() {
   if (below(8) == 0) return say("release-wrong", cuMemRelease(0x77));
   if (live.physical.empty()) return;
   const Physical physical = pick(live.physical);
-  say("release", cuMemRelease(physical.handle));
-  forget(&live.physical, physical);
+  if (persist("release", [&] { return cuMemRelease(physical.handle); })) {
+    forget(&live.physical, physical);
+  }
 }
 
 void map_physical() {
@@ -225,7 +237,7 @@ void unmap_physical() {
   const Mapped mapped = pick(live.mapped);
   if (below(4) == 0) return say("unmap-part", cuMemUnmap(mapped.at, mapped.bytes / 2));
   if (below(6) == 0) return say("unmap-more", cuMemUnmap(mapped.at, mapped.bytes + 2 * kMiB));
-  say("unmap", cuMemUnmap(mapped.at, mapped.bytes));
+  if (!persist("unmap", [&] { return cuMemUnmap(mapped.at, mapped.bytes); })) return;
   say("unmap-again", cuMemUnmap(mapped.at, mapped.bytes));
   say("unreserve", cuMemAddressFree(mapped.at, mapped.bytes));
   forget(&live.mapped, mapped);
@@ -238,7 +250,7 @@ void retain_physical() {
                             : reinterpret_cast<void*>(pick(live.mapped).at);
   const CUresult result = cuMemRetainAllocationHandle(&handle, address);
   say("retain", result);
-  if (result == CUDA_SUCCESS) say("retain-release", cuMemRelease(handle));
+  if (result == CUDA_SUCCESS) persist("retain-release", [&] { return cuMemRelease(handle); });
 }
 
 void allocate_ordered() {
@@ -298,7 +310,7 @@ void make_pool() {
   // Memory of a card is used from that card's streams only.
   if (result != CUDA_SUCCESS) return;
   if (props.location.id != 0 || live.pools.size() > 4) {
-    say("pool-destroy", cuMemPoolDestroy(pool));
+    persist("pool-destroy", [&] { return cuMemPoolDestroy(pool); });
   } else {
     live.pools.push_back(pool);
   }
@@ -307,8 +319,7 @@ void make_pool() {
 void destroy_pool() {
   if (live.pools.empty()) return;
   const CUmemoryPool pool = pick(live.pools);
-  say("pool-destroy", cuMemPoolDestroy(pool));
-  forget(&live.pools, pool);
+  if (persist("pool-destroy", [&] { return cuMemPoolDestroy(pool); })) forget(&live.pools, pool);
 }
 
 void capture_graph() {
@@ -334,7 +345,7 @@ void capture_graph() {
   if (graph == nullptr) return;
   const CUresult made = cuGraphInstantiate(&exec, graph, 0);
   say("instantiate", made);
-  say("graph-destroy", cuGraphDestroy(graph));
+  persist("graph-destroy", [&] { return cuGraphDestroy(graph); });
   if (made == CUDA_SUCCESS) live.execs.push_back(exec);
 }
 
@@ -344,8 +355,9 @@ void launch_graph() {
   say("launch", cuGraphLaunch(exec, live.stream));
   if (below(3) != 0) return;
   say("sync", cuStreamSynchronize(live.stream));
-  say("exec-destroy", cuGraphExecDestroy(exec));
-  forget(&live.execs, exec);
+  if (persist("exec-destroy", [&] { return cuGraphExecDestroy(exec); })) {
+    forget(&live.execs, exec);
+  }
   if (below(2) == 0) say("graph-trim", cuDeviceGraphMemTrim(static_cast<int>(below(3))));
 }
 
@@ -363,8 +375,9 @@ void context_life() {
     live.contexts.push_back(context);
   } else if (!live.contexts.empty()) {
     const CUcontext context = pick(live.contexts);
-    say("context-destroy", cuCtxDestroy(context));
-    forget(&live.contexts, context);
+    if (persist("context-destroy", [&] { return cuCtxDestroy(context); })) {
+      forget(&live.contexts, context);
+    }
   }
 }
 
@@ -391,14 +404,16 @@ void ask() {
 void other_device() {
   CUcontext context = nullptr;
   CUdeviceptr block = 0;
-  say("primary", cuDevicePrimaryCtxRetain(&context, 1));
+  const CUresult result = cuDevicePrimaryCtxRetain(&context, 1);
+  say("primary", result);
+  if (result != CUDA_SUCCESS) return;
   say("push", cuCtxPushCurrent(context));
   say("alloc", cuMemAlloc(&block, any_size()));
   say("async", cuMemAllocAsync(&block, 3 * kMiB, nullptr));
   say("pop", cuCtxPopCurrent(&context));
   say(below(2) == 0 ? "reset" : "release",
       below(2) == 0 ? cuDevicePrimaryCtxReset(1) : cuDevicePrimaryCtxRelease(1));
-  cuDevicePrimaryCtxReset(1);
+  persist("reset", [] { return cuDevicePrimaryCtxReset(1); });
 }
 
 void without_context() {
@@ -423,7 +438,45 @@ void load_module() {
   if (result != CUDA_SUCCESS) return;
   CUfunction function = nullptr;
   say("function", cuModuleGetFunction(&function, module, below(4) == 0 ? "none" : "nothing"));
-  say("unload", cuModuleUnload(module));
+  persist("unload", [&] { return cuModuleUnload(module); });
+}
+
+template <typename T, typename Call>
+void give_all(const char* what, std::vector<T>* list, Call call) {
+  for (const T& one : *list) CHECK(persist(what, [&] { return call(one); }));
+  list->clear();
+}
+
+void give_everything() {
+  give_all("block", &live.blocks, [](CUdeviceptr block) { return cuMemFree(block); });
+  give_all("ordered", &live.ordered,
+           [](CUdeviceptr block) { return cuMemFreeAsync(block, live.stream); });
+  give_all("array", &live.arrays, [](CUarray array) { return cuArrayDestroy(array); });
+  give_all("mipmap", &live.mipmaps,
+           [](CUmipmappedArray mipmap) { return cuMipmappedArrayDestroy(mipmap); });
+  // A mapping may have gone with its neighbour.
+  for (const Mapped& mapped : live.mapped) {
+    persist("unmap", [&] { return cuMemUnmap(mapped.at, mapped.bytes); });
+  }
+  give_all("release", &live.physical,
+           [](const Physical& physical) { return cuMemRelease(physical.handle); });
+  persist("sync", [] { return cuStreamSynchronize(live.stream); });
+  give_all("pool", &live.pools, [](CUmemoryPool pool) { return cuMemPoolDestroy(pool); });
+  give_all("exec", &live.execs, [](CUgraphExec exec) { return cuGraphExecDestroy(exec); });
+  give_all("context", &live.contexts, [](CUcontext context) { return cuCtxDestroy(context); });
+  CHECK(persist("trim", [] { return cuDeviceGraphMemTrim(0); }));
+  CHECK(persist("stack", [] { return cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024); }));
+  CHECK(persist("sync", [] { return cuCtxSynchronize(); }));
+  CUmemoryPool pool = nullptr;
+  OK(cuDeviceGetDefaultMemPool(&pool, 0));
+  CHECK(persist("trim", [&] { return cuMemPoolTrimTo(pool, 0); }));
+}
+
+// What is kept in reserve is got once.
+void warm_up() {
+  CUdeviceptr block = 0;
+  CHECK(persist("warm", [&] { return cuMemAlloc(&block, kKiB); }));
+  CHECK(persist("warm", [&] { return cuMemFree(block); }));
 }
 
 bool crowded() {
@@ -451,9 +504,16 @@ void one_step() {
 int main(int count, char** arguments) {
   CHECK(count == 3);
   random_bits.seed(std::strtoull(arguments[1], nullptr, 10));
-  live.primary = start();
-  OK(cuStreamCreate(&live.stream, CU_STREAM_NON_BLOCKING));
-  OK(cuStreamCreate(&live.second, CU_STREAM_DEFAULT));
+  OK(cuInit(0));
+  CHECK(persist("primary", [] { return cuDevicePrimaryCtxRetain(&live.primary, 0); }));
+  OK(cuCtxSetCurrent(live.primary));
+  CHECK(persist("stream", [] { return cuStreamCreate(&live.stream, CU_STREAM_NON_BLOCKING); }));
+  CHECK(persist("stream", [] { return cuStreamCreate(&live.second, CU_STREAM_DEFAULT); }));
+  warm_up();
+  const std::size_t before = left();
   const unsigned long long steps = std::strtoull(arguments[2], nullptr, 10);
   for (unsigned long long i = 0; i < steps; ++i) one_step();
+  give_everything();
+  const std::size_t after = left();
+  std::printf("not back: %zd\n", static_cast<std::ptrdiff_t>(before - after));
 }

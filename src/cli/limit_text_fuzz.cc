@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else if (limit.error().message.find("-m: ") != 0) {
     std::abort();
   }
-  const std::vector<vram::probe::Card> cards = three_cards();
+  static const std::vector<vram::probe::Card> cards = three_cards();
   if (const Result<std::size_t> card = find_card(text, cards, "-m");
       card && *card >= cards.size()) {
     std::abort();

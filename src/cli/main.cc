@@ -15,8 +15,13 @@ using vram::cli::Failure;
 using vram::cli::Options;
 using vram::cli::Result;
 
+// One line whatever is quoted in it, and nothing that moves a terminal's cursor.
 int report(const Failure& failure) {
-  std::fprintf(stderr, "vram: %s\n", failure.message.c_str());
+  std::string line = failure.message;
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  std::fprintf(stderr, "vram: %s\n", line.c_str());
   return failure.status;
 }
 

@@ -84,6 +84,15 @@ int read_text(const std::string& path, std::string* text) {
   return error;
 }
 
+// No value of ours has a character outside of ASCII, and toml++ 3.3 runs into undefined behaviour
+// on some of them between tokens. Lines and columns stay the same.
+void mask_non_ascii(std::string* text) {
+  if (text->compare(0, 3, "\xEF\xBB\xBF") == 0) text->erase(0, 3);  // the mark of UTF-8 editors
+  for (char& c : *text) {
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+  }
+}
+
 }  // namespace
 
 Result<SettingsFile> read_settings_file(const std::string& path) {
@@ -95,6 +104,7 @@ Result<SettingsFile> read_settings_file(const std::string& path) {
     return Failure{path + ": cannot be read (" + std::strerror(error) +
                    "); correct its permissions or remove it"};
   }
+  mask_non_ascii(&text);
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     return Failure{place(path, parsed.error().source()) + ": " +

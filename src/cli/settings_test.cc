@@ -105,6 +105,13 @@ TEST_F(SettingsTest, AFileThatIsNotTomlIsAnErrorWithItsPlace) {
   EXPECT_EQ(error().rfind(files_.user + ":2: ", 0), 0u) << error();
 }
 
+TEST_F(SettingsTest, CharactersOutsideOfAsciiAreForComments) {
+  user("\xEF\xBB\xBF# \u03C2 is fine here\nlimit = \"4GiB\"\n");
+  EXPECT_EQ(limit(), "4GiB from " + files_.user + ":2: limit");
+  user("limit = \"4GiB\"\n\u03C2");
+  EXPECT_EQ(error().rfind(files_.user + ":2: ", 0), 0u) << error();
+}
+
 TEST_F(SettingsTest, AFileThatCannotBeReadIsAnError) {
   files_.user = folder_;  // a folder
   EXPECT_NE(error(), "");

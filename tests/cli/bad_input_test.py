@@ -18,6 +18,7 @@ WRONG_SETTINGS = [
     (("-m", "4096"), "-m: '4096' has no unit; did you mean 4096GiB, 4096MiB, 4096B or 4096%?"),
     (("-m", "4g5"), f"-m: '4g5' has an unknown unit; {UNITS}"),
     (("-m", "4 GiB"), f"-m: '4 GiB' has an unknown unit; {UNITS}"),
+    (("-m", "4\n\x1b[2J"), f"-m: '4??[2J' has an unknown unit; {UNITS}"),
     (("-m", "-4GiB"), "-m: '-4GiB' is negative; a limit is at least 1MiB"),
     (("-m", "0"), "-m: '0' is no memory at all; to hide a card use --gpu, for no limit leave it out"),
     (("-m", "NaN"), "-m: 'NaN' is not a size; write one like 4GiB or 40%"),

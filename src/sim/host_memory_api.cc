@@ -50,6 +50,19 @@ bool find_host(const void* address, Allocation* out) {
          (out->kind == MemoryKind::kHost || out->kind == MemoryKind::kRegistered);
 }
 
+// Of either kind, by its beginning; spends what the call's cost says for so many bytes.
+CUresult release(void* address, MemoryKind kind, const char* name) {
+  Context* context = nullptr;
+  VRAM_SIM_TRY(require_context(&context));
+  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  VRAM_SIM_TRY(synchronise_context(*context));
+  Allocation allocation;
+  const bool known = find_host(address, &allocation);
+  VRAM_SIM_TRY(free_kind(reinterpret_cast<CUdeviceptr>(address), kind));
+  if (known) spend_bytes(name, allocation.bytes);
+  return CUDA_SUCCESS;
+}
+
 CUresult device_pointer(CUdeviceptr* out, void* address, unsigned flags) {
   Context* context = nullptr;
   VRAM_SIM_TRY(require_context(&context));
@@ -82,11 +95,7 @@ CUresult cuMemAllocHost(void** out, unsigned int bytes) {
 
 CUresult cuMemFreeHost(void* address) {
   VRAM_SIM_ENTER();
-  Context* context = nullptr;
-  VRAM_SIM_TRY(require_context(&context));
-  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  VRAM_SIM_TRY(synchronise_context(*context));
-  return free_kind(reinterpret_cast<CUdeviceptr>(address), MemoryKind::kHost);
+  return release(address, MemoryKind::kHost, "cuMemFreeHost");
 }
 
 CUresult cuMemHostRegister_v2(void* address, size_t bytes, unsigned int flags) {
@@ -103,12 +112,12 @@ CUresult cuMemHostRegister(void* address, size_t bytes, unsigned int flags) {
 
 CUresult cuMemHostUnregister(void* address) {
   VRAM_SIM_ENTER();
-  Context* context = nullptr;
-  VRAM_SIM_TRY(require_context(&context));
-  VRAM_SIM_TRY(synchronise_context(*context));
-  const CUresult result =
-      free_kind(reinterpret_cast<CUdeviceptr>(address), MemoryKind::kRegistered);
-  return result == CUDA_SUCCESS ? result : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  Allocation allocation;
+  const bool registered =
+      find_host(address, &allocation) && allocation.kind == MemoryKind::kRegistered;
+  const CUresult result = release(address, MemoryKind::kRegistered, "cuMemHostUnregister");
+  return result == CUDA_ERROR_INVALID_VALUE && !registered ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+                                                           : result;
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned int flags) {

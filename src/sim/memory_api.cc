@@ -49,8 +49,8 @@ CUresult allocate_pitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t he
   return result;
 }
 
-// A free waits for the work of the context, as the real one does.
-CUresult release(CUdeviceptr base) {
+// A free waits for the work of the context, as the real one does. `*bytes` is what was freed.
+CUresult release(CUdeviceptr base, size_t* bytes) {
   if (base == 0) return require_initialized();
   Context* context = nullptr;
   VRAM_SIM_TRY(begin(&context));
@@ -60,6 +60,7 @@ CUresult release(CUdeviceptr base) {
   }
   Context& owner = allocation.context == nullptr ? *context : *allocation.context;
   VRAM_SIM_TRY(synchronise_context(owner));
+  *bytes = allocation.bytes;
   switch (allocation.kind) {
     case MemoryKind::kDevice:
       return device_free(base);
@@ -149,12 +150,16 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int 
 
 CUresult cuMemFree_v2(CUdeviceptr base) {
   VRAM_SIM_ENTER();
-  return release(base);
+  size_t bytes = 0;
+  const CUresult result = release(base, &bytes);
+  if (result == CUDA_SUCCESS) spend_bytes("cuMemFree_v2", bytes);
+  return result;
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 base) {
   VRAM_SIM_ENTER();
-  return release(base);
+  size_t bytes = 0;
+  return release(base, &bytes);
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {

@@ -141,11 +141,12 @@ CUresult create_physical(size_t bytes, const CUmemAllocationProp& properties,
   return CUDA_SUCCESS;
 }
 
-CUresult release_physical(CUmemGenericAllocationHandle handle) {
+CUresult release_physical(CUmemGenericAllocationHandle handle, size_t* given_back) {
   const std::lock_guard held(family().mutex);
   Physical* const physical = find_physical(handle);
   if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
   --physical->references;
+  *given_back = physical->references == 0 && physical->mappings == 0 ? physical->bytes : 0;
   drop_if_unused(*physical);
   return CUDA_SUCCESS;
 }

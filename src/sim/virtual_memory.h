@@ -18,7 +18,8 @@ namespace vram::sim {
 
 [[nodiscard]] CUresult create_physical(size_t bytes, const CUmemAllocationProp& properties,
                                        CUmemGenericAllocationHandle* out);
-[[nodiscard]] CUresult release_physical(CUmemGenericAllocationHandle handle);
+// `*given_back` is what nobody in the process holds any more.
+[[nodiscard]] CUresult release_physical(CUmemGenericAllocationHandle handle, size_t* given_back);
 [[nodiscard]] CUresult retain_physical(CUdeviceptr address, CUmemGenericAllocationHandle* out);
 [[nodiscard]] CUresult properties_of(CUmemGenericAllocationHandle handle, CUmemAllocationProp* out);
 // A descriptor of the caller's own.

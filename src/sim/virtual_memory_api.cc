@@ -77,7 +77,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   VRAM_SIM_ENTER();
   VRAM_SIM_TRY(require_initialized());
-  return release_physical(handle);
+  size_t given_back = 0;
+  VRAM_SIM_TRY(release_physical(handle, &given_back));
+  spend_bytes("cuMemRelease", given_back);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {

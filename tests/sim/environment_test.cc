@@ -143,5 +143,30 @@ TEST_F(Environment, CostsMakeCallsTakeTheirTime) {
             0);
 }
 
+TEST_F(Environment, ACostsFileMayChargeByTheByte) {
+  const std::string file = ::testing::TempDir() + "costs-" + std::to_string(::getpid());
+  std::FILE* const out = std::fopen(file.c_str(), "w");
+  ASSERT_NE(out, nullptr);
+  std::fputs("# 0.1 ns a byte\ncuMemFree_v2 0 100\n", out);
+  std::fclose(out);
+  EXPECT_EQ(in_child([&] {
+              ::setenv("VRAM_SIM_COSTS", file.c_str(), 1);
+              CUdeviceptr block = 0;
+              if (use_primary() != CUDA_SUCCESS || cuMemAlloc(&block, kGiB) != CUDA_SUCCESS) {
+                return 1;
+              }
+              timespec before = {};
+              timespec after = {};
+              ::clock_gettime(CLOCK_MONOTONIC, &before);
+              if (cuMemFree(block) != CUDA_SUCCESS) return 2;
+              ::clock_gettime(CLOCK_MONOTONIC, &after);
+              const double seconds = static_cast<double>(after.tv_sec - before.tv_sec) +
+                                     static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
+              return seconds > 0.1 ? 0 : 3;
+            }),
+            0);
+  ::unlink(file.c_str());
+}
+
 }  // namespace
 }  // namespace vram::sim_test

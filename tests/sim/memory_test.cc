@@ -140,6 +140,14 @@ TEST_F(DeviceMemory, ManagedMemoryCostsTheProcessNothingAndIsSharedWithTheHost) 
   unsigned managed = 0;
   EXPECT_EQ(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, block), CUDA_SUCCESS);
   EXPECT_EQ(managed, 1u);
+  int preferred = 0;
+  EXPECT_EQ(cuMemRangeGetAttribute(&preferred, sizeof(preferred),
+                                   CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, block, kMiB),
+            CUDA_SUCCESS);
+  EXPECT_EQ(preferred, CU_DEVICE_INVALID);
+  EXPECT_EQ(cuMemRangeGetAttribute(&preferred, sizeof(preferred),
+                                   CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, block, 65 * kMiB),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAllocManaged(&block, 64 * kMiB, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
 }

@@ -1,4 +1,7 @@
-"""The files of the repository, as every check sees them."""
+"""The files of the repository, as every check sees them.
+
+usage: tree.py SUFFIX...   lists those with one of the suffixes, one a line
+"""
 
 import os
 import subprocess
@@ -8,15 +11,17 @@ CODE = (".h", ".cc", ".c", ".def", ".inc")
 
 
 def files(root):
-    """Paths relative to root: what git tracks or would track, or every file where there is no git."""
+    """Paths relative to root: what git tracks or would track; without git every file outside build/."""
     listing = subprocess.run(
-        ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z", "."],
+        # Whoever owns the files: in a container that is often somebody else.
+        ["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-co", "--exclude-standard", "-z", "."],
         capture_output=True, check=False)
     if listing.returncode == 0:
         names = listing.stdout.decode().split("\0")
     else:
         names = [os.path.relpath(os.path.join(folder, name), root)
                  for folder, _, found in os.walk(root) for name in found]
+        names = [name for name in names if not name.startswith(("build" + os.sep, ".git" + os.sep))]
     return sorted(name for name in names if name and os.path.isfile(os.path.join(root, name)))
 
 
@@ -35,3 +40,7 @@ def report(check, faults):
     for fault in faults:
         print(f"{check}: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    print("\n".join(name for name in files(".") if name.endswith(tuple(sys.argv[1:]))))

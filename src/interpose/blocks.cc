@@ -197,9 +197,9 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
   account.end_release(block.bytes);
 }
 
-// A stream-ordered free of memory that no pool owns: the driver may give it back later, so what is
-// charged follows the card.
-void settle_freed_in_order(const Account& account, std::uint64_t address, const Block& block) {
+// The driver may give the memory back later (a stream-ordered free), or somebody else may hold it
+// now (see measure.h): what is charged follows the card.
+void settle_by_card(const Account& account, std::uint64_t address, const Block& block) {
   Device& device = process().device[block.device];
   // Where nobody tells what the card holds, nobody would ever tell that it has gone.
   if (!measurable(device)) return settle_freed(account, address, block);
@@ -208,7 +208,14 @@ void settle_freed_in_order(const Account& account, std::uint64_t address, const 
   const bool last = !small || leave_slab(address);
   if (last) orphan(device, part_of(block.kind), bytes);
   account.keep(bytes);
-  if (last) remeasure_orphans();
+  if (!last) return;
+  if (shares_memory()) return measure_shared();
+  remeasure_orphans();
+}
+
+void settle_freed_now(const Account& account, std::uint64_t address, const Block& block) {
+  return shares_memory() ? settle_by_card(account, address, block)
+                         : settle_freed(account, address, block);
 }
 
 // `settle` says when the charge goes; `unknown` is called after the free of an address that is not
@@ -241,13 +248,13 @@ CUresult give_back(std::uint64_t address, Call call, Settle settle, Unknown unkn
 template <typename Call>
 CUresult give_back_now(std::uint64_t address, Call call) {
   // Stream-ordered memory may be freed this way too.
-  return give_back(address, call, settle_freed, reconcile_pools);
+  return give_back(address, call, settle_freed_now, reconcile_pools);
 }
 
 template <typename Call>
 CUresult give_back_in_order(std::uint64_t address, Call call) {
   // The memory of a pool goes back at a synchronisation, where pools are reconciled.
-  return give_back(address, call, settle_freed_in_order, [] {});
+  return give_back(address, call, settle_by_card, [] {});
 }
 
 // Rows of a pitched allocation begin on 512-byte boundaries on every card so far.

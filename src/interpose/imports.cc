@@ -4,6 +4,7 @@
 
 #include "interpose/block.h"
 #include "interpose/export.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 namespace {
@@ -25,9 +26,14 @@ void note_opened(CUdeviceptr address) {
   here.device->account.add_part(wire::Part::kImported, static_cast<std::int64_t>(block.bytes));
 }
 
+CUresult shared(CUresult result) {
+  if (result == CUDA_SUCCESS && joined()) note_sharing();
+  return result;
+}
+
 CUresult open_shared(CUdeviceptr* address, CUresult result) {
   if (result == CUDA_SUCCESS && address != nullptr) note_opened(*address);
-  return result;
+  return shared(result);
 }
 
 }  // namespace
@@ -36,6 +42,33 @@ CUresult open_shared(CUdeviceptr* address, CUresult result) {
 using namespace vram::interpose;
 using vram::driver::real;
 using vram::wire::Part;
+
+VRAM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  VRAM_ENTER(cuIpcGetMemHandle, handle, address);
+  return shared(real.cuIpcGetMemHandle(handle, address));
+}
+
+VRAM_EXPORT CUresult cuMemExportToShareableHandle(void* shareable,
+                                                  CUmemGenericAllocationHandle handle,
+                                                  CUmemAllocationHandleType type,
+                                                  unsigned long long flags) {
+  VRAM_ENTER(cuMemExportToShareableHandle, shareable, handle, type, flags);
+  return shared(real.cuMemExportToShareableHandle(shareable, handle, type, flags));
+}
+
+VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
+                                                    void* shareable,
+                                                    CUmemAllocationHandleType type) {
+  VRAM_ENTER(cuMemImportFromShareableHandle, handle, shareable, type);
+  return shared(real.cuMemImportFromShareableHandle(handle, shareable, type));
+}
+
+VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size,
+                                                   CUmemRangeHandleType type,
+                                                   unsigned long long flags) {
+  VRAM_ENTER(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
+  return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
+}
 
 VRAM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle,
                                         unsigned flags) {
@@ -62,6 +95,7 @@ VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   }
   process().device[block.device].account.add_part(Part::kImported,
                                                   -static_cast<std::int64_t>(block.bytes));
+  measure_shared();
   return result;
 }
 

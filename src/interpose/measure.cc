@@ -175,4 +175,12 @@ void remeasure_orphans() {
   }
 }
 
+void measure_shared() {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    measure_job(self.device[d]);
+    (void)measure(self.device[d]);
+  }
+}
+
 }  // namespace vram::interpose

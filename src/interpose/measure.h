@@ -36,4 +36,12 @@ bool over_limit(const Device& device);
 void orphan(Device& device, wire::Part part, std::uint64_t bytes);
 void remeasure_orphans();
 
+// Memory of which this process gave a handle away, or has one from elsewhere, may outlive the call
+// that gives it back here: whoever holds it then, only the card tells. So a process that shares
+// memory gives charges back by measuring, and after it gave back what it was not charged for.
+inline bool shares_memory() { return process().shares.load(std::memory_order_relaxed) != 0; }
+inline void note_sharing() { process().shares.store(1, std::memory_order_relaxed); }
+// After an orphan() and the end of its pending charge, or a give-back without one.
+void measure_shared();
+
 }  // namespace vram::interpose

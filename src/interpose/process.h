@@ -59,6 +59,7 @@ struct Process {
   std::atomic<std::uint32_t> next_context;
   std::atomic<std::uint32_t> graphs_with_memory;  // execs alive
   std::atomic<std::uint32_t> captures;            // under way, see capture.h
+  std::atomic<std::uint32_t> shares;              // memory with others, see measure.h
   std::atomic<std::uint32_t> pools_used;          // one past the highest slot of `pool` ever taken
   Device device[wire::kMaxDevices];
   PoolSlot pool[kMaxPools];

@@ -60,10 +60,17 @@ void undo(const Dropped& dropped) {
   process().device[device_of(dropped.value)].account.keep(bytes_of(dropped.value));
 }
 
+// The last hold is gone. In a process that shares memory the charge goes by measuring.
 void finish(const Dropped& dropped) {
   if (!dropped.last) return;
-  const Account& account = process().device[device_of(dropped.value)].account;
+  Device& device = process().device[device_of(dropped.value)];
+  const Account& account = device.account;
   const std::uint64_t bytes = bytes_of(dropped.value);
+  if (shares_memory() && measurable(device)) {
+    orphan(device, wire::Part::kVirtual, bytes);
+    account.keep(bytes);
+    return;
+  }
   account.add_part(wire::Part::kVirtual, -static_cast<std::int64_t>(bytes));
   account.end_release(bytes);
 }
@@ -183,6 +190,7 @@ VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const CUresult result = real.cuMemRelease(handle);
   if (result == CUDA_SUCCESS) {
     finish(dropped);
+    if (shares_memory()) measure_shared();
   } else {
     undo(dropped);
   }
@@ -224,5 +232,6 @@ VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   for_mappings(address, size, drop_mapping);
   const CUresult result = real.cuMemUnmap(address, size);
   for_mappings(address, size, result == CUDA_SUCCESS ? finish_mapping : undo_mapping);
+  if (result == CUDA_SUCCESS && shares_memory()) measure_shared();
   return result;
 }

@@ -22,5 +22,24 @@ INSTANTIATE_TEST_SUITE_P(All, Way,
                                            "pool", "current_pool", "graph_node", "captured"),
                          [](const auto& one) { return std::string(one.param); });
 
+void expect_holds(const std::string& program, const Words& options, const std::string& cards,
+                  const Words& arguments = {}) {
+  const Bench bench(cards);
+  const Outcome outcome = bench.governed(options, program, arguments);
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
+}
+
+TEST(Memory, VirtualCountsUntilHandleAndMappingsAreGone) {
+  expect_holds("virtual_memory", {"-m", "0=4GiB,1=2GiB"}, "2x24GiB");
+}
+TEST(Memory, ContextsTakeTheirMemoryAlong) {
+  expect_holds("contexts", {"-m", "90GiB"}, "1x141GiB", {std::to_string(std::size_t{90} << 30)});
+}
+TEST(Memory, ModulesCountWhileLoaded) { expect_holds("modules", {"-m", "1GiB"}, "1x24GiB"); }
+TEST(Memory, SharedBetweenProcessesCountsOnce) {
+  expect_holds("shared_between_processes", {"-m", "4GiB"}, "1x24GiB");
+}
+TEST(Memory, CapturesSurvive) { expect_holds("capture_survives", {"-m", "4GiB"}, "1x24GiB"); }
+
 }  // namespace
 }  // namespace vram::interpose_test

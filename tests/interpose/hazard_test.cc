@@ -2,9 +2,11 @@
 // without a limit; what they check of the limit holds under `vram run`.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <fstream>
 
 #include "harness.h"
+#include "wire/job_file.h"
 
 namespace vram::interpose_test {
 namespace {
@@ -69,6 +71,31 @@ TEST(Hazard, ChdirAndChroot) {
 }
 TEST(Hazard, Kill9ShareReturns) { expect_holds("kill9_share_returns"); }
 TEST(Hazard, Kill9MidReserve) { expect_holds("kill9_mid_reserve", {"40"}); }
+
+TEST(Hazard, LinkedButUnused) { expect_same_as_bare("linked_but_unused"); }
+
+// A host whose management library says nothing: contexts are charged by estimate, all else as ever.
+TEST(Hazard, NoManagementLibrary) {
+  const Bench bench;
+  const std::string path = bench.folder() + "/job";
+  const wire::Mapping made = wire::create_job(path.c_str());
+  ASSERT_NE(made.job, nullptr);
+  made.job->header.default_limit = std::uint64_t{2} << 30;
+  std::snprintf(made.job->header.driver_path, sizeof made.job->header.driver_path, "%s",
+                built("lib/sim/libcuda.so.1").c_str());
+  std::snprintf(made.job->header.nvml_path, sizeof made.job->header.nvml_path, "/nowhere");
+  // What the estimate of a context is too low by.
+  const std::string limit = std::to_string((std::size_t{2} << 30) + (std::size_t{8} << 20));
+  for (const char* way : {"alloc", "alloc_freed_in_order", "create_map_release", "async", "pool",
+                          "captured", "array"}) {
+    const Outcome outcome = bench.command({"/usr/bin/env", "VRAM_SIM=1x24GiB", "VRAM_JOB=" + path,
+                                           "LD_LIBRARY_PATH=" + built("lib/sim"),
+                                           "LD_PRELOAD=" + built("lib/vram/libcuda.so.1"),
+                                           program_path("ways"), way, limit});
+    EXPECT_EQ(outcome.status, 0) << way << "\n" << shown(outcome);
+  }
+  wire::unmap_job(made.job);
+}
 
 // A job that is named and cannot be joined: the declared policy decides.
 constexpr char kTry[] =

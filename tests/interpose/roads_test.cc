@@ -36,6 +36,34 @@ TEST(Symbols, LeadToTheFunctionTheDriverWouldChoose) {
   EXPECT_EQ(bare.out, governed.out);
 }
 
+TEST(Symbols, OfAnotherLibraryAreItsOwn) {
+  const Bench bench;
+  const Outcome outcome =
+      bench.governed({}, "/usr/bin/python3",
+                     {"-c",
+                      "import ctypes, sys\n"
+                      "cuda = ctypes.CDLL('libcuda.so.1')\n"
+                      "other = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
+                      "print(other.cuMemAlloc_v2(), other.cuDNNLikeCreate(), cuda.cuInit(0))\n",
+                      built("tests/programs/liblookalike.so")});
+  EXPECT_EQ(outcome.out, "4711 4712 0\n") << shown(outcome);
+}
+
+TEST(Symbols, OfTheManagementLibraryAreAllThere) {
+  const Bench bench;
+  const Words arguments = {"-c",
+                           "import ctypes, sys\n"
+                           "nvml = ctypes.CDLL('libnvidia-ml.so.1')\n"
+                           "names = open(sys.argv[1]).read().split() + ['nvmlNoSuchFunction']\n"
+                           "print([name for name in names if hasattr(nvml, name)])\n",
+                           VRAM_SOURCE_DIR "/src/driver/exports-nvml.txt"};
+  const Outcome bare = bench.bare("/usr/bin/python3", arguments);
+  const Outcome governed = bench.governed({}, "/usr/bin/python3", arguments);
+  EXPECT_EQ(bare.status, 0) << shown(bare);
+  EXPECT_GT(bare.out.size(), 1000u);
+  EXPECT_EQ(bare.out, governed.out);
+}
+
 constexpr char kAllocateTwice[] =
     "import ctypes, sys\n"
     "for early in sys.argv[2:]: ctypes.CDLL(early, mode=ctypes.RTLD_GLOBAL)\n"

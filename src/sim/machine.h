@@ -99,6 +99,7 @@ class Machine {
   void clear_row(uint32_t row);
   void drop_hold(uint32_t index);
   [[nodiscard]] bool take(int card, uint64_t bytes);
+  [[nodiscard]] HoldStatus join(uint64_t object);
   [[nodiscard]] HoldStatus add_hold(uint64_t object, int card, uint64_t bytes, bool paying);
 
   static constexpr uint32_t kNoRow = UINT32_MAX;

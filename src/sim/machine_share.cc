@@ -40,10 +40,7 @@ bool Machine::share(uint64_t object, int card, uint64_t bytes) {
   return true;
 }
 
-Machine::HoldStatus Machine::hold(uint64_t object) {
-  Guard guard(*this);
-  keep_row();
-  sweep_dead();
+Machine::HoldStatus Machine::join(uint64_t object) {
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
     const Hold& other = layout_->holds[i];
     if (other.object == object) return add_hold(object, other.card, other.bytes, false);
@@ -51,10 +48,19 @@ Machine::HoldStatus Machine::hold(uint64_t object) {
   return HoldStatus::kNoSuchObject;
 }
 
-Machine::HoldStatus Machine::hold_or_create(uint64_t object, int card, uint64_t bytes) {
-  const HoldStatus status = hold(object);
-  if (status != HoldStatus::kNoSuchObject) return status;
+Machine::HoldStatus Machine::hold(uint64_t object) {
   Guard guard(*this);
+  keep_row();
+  sweep_dead();
+  return join(object);
+}
+
+Machine::HoldStatus Machine::hold_or_create(uint64_t object, int card, uint64_t bytes) {
+  Guard guard(*this);
+  keep_row();
+  sweep_dead();
+  const HoldStatus status = join(object);
+  if (status != HoldStatus::kNoSuchObject) return status;
   if (!take(card, bytes)) return HoldStatus::kNoRoom;
   return add_hold(object, card, bytes, true);
 }

@@ -104,6 +104,23 @@ TEST_F(MachineTest, AnObjectNobodyHoldsIsGone) {
   kill(importer);
 }
 
+TEST_F(MachineTest, AnObjectNobodyHoldsIsMadeAnewForItsImporter) {
+  const auto import = [](Machine& machine) {
+    return machine.hold_or_create(7, 0, 60 * kMiB) == Machine::HoldStatus::kOk;
+  };
+  const pid_t first = start(import);
+  const pid_t second = start(import);
+  EXPECT_EQ(used_by(first), 60 * kMiB);
+  EXPECT_EQ(used_by(second), 0u);
+  const pid_t third = start([](Machine& machine) {
+    return machine.hold_or_create(8, 0, 60 * kMiB) == Machine::HoldStatus::kNoRoom;
+  });
+  kill(first);
+  EXPECT_EQ(used_by(second), 60 * kMiB);
+  kill(second);
+  kill(third);
+}
+
 TEST_F(MachineTest, AHolderThatDiesInItsCriticalSectionLeavesTrueFigures) {
   for (int round = 0; round < 100; ++round) {
     const pid_t child = ::fork();

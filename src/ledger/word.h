@@ -77,11 +77,17 @@ inline wire::Word128 read(const wire::Word128& word) {
   }
 }
 
+// In assembly, because the thread sanitizer's own 16-byte swap takes a lock of the process: other
+// processes would not see it.
 inline bool swap(wire::Word128& word, const wire::Word128& from, const wire::Word128& to) {
-  __extension__ typedef unsigned __int128 Wide;
-  const Wide old = static_cast<Wide>(from.hi) << 64 | from.lo;
-  const Wide now = static_cast<Wide>(to.hi) << 64 | to.lo;
-  return __sync_bool_compare_and_swap(reinterpret_cast<Wide*>(&word), old, now);
+  bool done;
+  std::uint64_t lo = from.lo;
+  std::uint64_t hi = from.hi;
+  asm volatile("lock cmpxchg16b %1"
+               : "=@ccz"(done), "+m"(word), "+a"(lo), "+d"(hi)
+               : "b"(to.lo), "c"(to.hi)
+               : "memory");
+  return done;
 }
 
 }  // namespace vram::ledger

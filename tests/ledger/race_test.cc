@@ -44,13 +44,20 @@ class Racer {
       const std::uint64_t bytes = (random_() % ((kCap - kMostSettled) / kG) + 1) * kG;
       if (held_ != 0) release();
       if (!reserve(bytes)) continue;
-      for (unsigned busy = random_() % 4; busy > 0; --busy) sched_yield();  // the driver
+      call_driver();
       settle(bytes);
     }
     if (held_ != 0) release();
   }
 
  private:
+  // Some microseconds, and sometimes until others have run.
+  void call_driver() {
+    const auto end = Clock::now() + std::chrono::microseconds(random_() % 20);
+    while (Clock::now() < end) continue;
+    if (random_() % 8 == 0) sched_yield();
+  }
+
   bool reserve(std::uint64_t bytes) {
     const auto start = Clock::now();
     const bool granted = account_.reserve(bytes);
@@ -81,7 +88,7 @@ class Racer {
     held_ = 0;
     account_.begin_release(bytes);
     page_.may_settle += static_cast<std::int64_t>(bytes);
-    if (random_() % 2 == 0) sched_yield();
+    call_driver();
     account_.end_release(bytes);
   }
 

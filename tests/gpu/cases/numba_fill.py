@@ -4,15 +4,14 @@ import fill
 try:
     import numpy as np
     from numba import cuda
-except (ImportError, AttributeError) as error:  # a Numba that does not know this NumPy
+
+    @cuda.jit
+    def double(a):
+        i = cuda.grid(1)
+        if i < a.size:
+            a[i] *= 2
+except (ImportError, AttributeError) as error:  # absent, or too old for the NumPy beside it
     fill.skip(str(error))
-
-
-@cuda.jit
-def double(a):
-    i = cuda.grid(1)
-    if i < a.size:
-        a[i] *= 2
 
 
 def work():

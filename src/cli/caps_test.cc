@@ -8,7 +8,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr std::uint64_t kMi = 1024 * 1024, kGi = kTestGiB;
+constexpr std::uint64_t kMi = 1024UL * 1024, kGi = kTestGiB;
 
 Setting<Limit> limit(const std::string& text, Layer layer = Layer::kFlag,
                      const std::string& origin = "-m") {

@@ -12,7 +12,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr std::uint64_t kMi = 1024 * 1024;
+constexpr std::uint64_t kMi = 1024UL * 1024;
 
 class ContextCostTest : public ::testing::Test {
  protected:

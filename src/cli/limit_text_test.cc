@@ -7,7 +7,7 @@
 namespace vram::cli {
 namespace {
 
-constexpr std::uint64_t kMi = 1024 * 1024, kGi = kMi * 1024;
+constexpr std::uint64_t kMi = 1024UL * 1024, kGi = kMi * 1024;
 
 std::string error_of(const std::string& text) {
   const Result<Limit> limit = parse_limit(text, "-m");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <iostream>
 
 #include "cli/commands.h"
@@ -64,9 +65,7 @@ int show(const CLI::App& root, const Options& options) {
   return report(failure);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   Options options;
   const std::unique_ptr<CLI::App> root = vram::cli::make_options(&options);
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -88,4 +87,14 @@ int main(int argc, char** argv) {
   if (!root->got_subcommand("run")) return show(*root, options);
   const Result<int> status = vram::cli::run(options.run);
   return status ? *status : report(status.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_command(argc, argv);
+  } catch (const std::exception& error) {  // no memory, a library's surprise
+    return report({error.what()});
+  }
 }

@@ -40,6 +40,7 @@ void add_run(CLI::App* root, RunOptions* options) {
   text(run, "--on-failure", &flags->on_failure, "POLICY",
        "when the limit cannot be enforced: refuse or allow");
   run->add_flag("-q,--quiet", flags->quiet, "no summary at the end");
+  run->add_flag("--json", options->json, "the summary at the end as JSON, sizes in bytes");
   run->add_option("CMD", options->command, "the program and its arguments");
   run->footer(kExitStatus);
 }

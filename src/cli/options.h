@@ -17,6 +17,7 @@ struct RunOptions {
   Flags flags;
   std::string name;
   std::vector<std::string> command;
+  bool json = false;
 };
 
 struct PsOptions {

@@ -239,7 +239,9 @@ Result<int> run_in_new_job(const RunOptions& options) {
   finish_job(*job);
   if (!status) return status;
   remember_context_costs(*plan, **job);
-  if (!plan->settings.quiet.value) {
+  if (options.json) {
+    std::fprintf(stderr, "%s\n", summarise_as_json(**job, *status).c_str());
+  } else if (!plan->settings.quiet.value) {
     std::fprintf(stderr, "vram: %s\n", summarise(**job).c_str());
   }
   return status;

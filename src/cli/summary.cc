@@ -1,5 +1,7 @@
 #include "cli/summary.h"
 
+#include "cli/job_list.h"
+#include "cli/json.h"
 #include "cli/limit_text.h"
 
 namespace vram::cli {
@@ -29,6 +31,22 @@ std::string summarise(const wire::Job& job) {
   }
   const std::string who = std::string("job ") + job.header.id + ": ";
   return who + (used ? text : "the program took no GPU memory");
+}
+
+std::string summarise_as_json(const wire::Job& job, int status) {
+  Json devices = Json::array();
+  for (const wire::DeviceAccount& account : job.device) {
+    if (account.key.load() == 0) continue;
+    devices.push_back({{"index", account.index >= 0 ? Json(account.index) : Json(nullptr)},
+                       {"uuid", format_uuid(account.uuid)},
+                       {"limit", limit_json(account.limit.load())},
+                       {"peak", account.peak.load()},
+                       {"denials", account.denials.load()},
+                       {"largest_denied", account.denied_bytes.load()}});
+  }
+  return Json{
+      {"schema", kJsonSchema}, {"job", job.header.id}, {"status", status}, {"devices", devices}}
+      .dump();
 }
 
 }  // namespace vram::cli

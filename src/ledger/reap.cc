@@ -32,7 +32,9 @@ bool reap_slot(wire::Job& job, std::uint32_t devices, std::uint32_t slot, const 
   if (occupied(owner.identity)) {
     if (world.alive(owner.identity, owner.pid_namespace)) return false;
     const Owner dead{owner.identity | kReaping, owner.pid_namespace};
-    if (!swap_owner(job, slot, owner, dead)) return false;
+    // Lost to another reaper: helped, since that one may be stopped half-way, and whoever called
+    // counts on what the dead held.
+    if (!swap_owner(job, slot, owner, dead) && !(owner_of(job, slot) == dead)) return false;
     owner = dead;
   }
   for (std::uint32_t d = 0; d < devices; ++d) {

@@ -3,6 +3,7 @@
 usage: run_test.py BUILD
 """
 
+import json
 import os
 import re
 import signal
@@ -141,6 +142,15 @@ class Run(CommandTest):
         self.assertEqual(self.vram("run", "-q", *SIM, "--", "true").stderr, "")
         self.config("quiet = true\n")
         self.assertEqual(self.vram("run", *SIM, "--", "true").stderr, "")
+
+    def test_summary_for_programs(self):
+        result = self.vram("run", "--json", "-m", "4GiB", *SIM, "--", "sh", "-c", f"{GREEDY} >/dev/null; exit 3")
+        summary = json.loads(result.stderr)
+        device, = summary["devices"]
+        self.assertEqual((summary["schema"], summary["status"], result.returncode), (1, 3, 3))
+        self.assertEqual((device["index"], device["limit"], device["peak"], device["largest_denied"]),
+                         (0, 4 * GIB, 4 * GIB, 256 << 20))
+        self.assertGreater(device["denials"], 0)
 
     def test_signals_sent_to_vram_reach_the_program(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT):

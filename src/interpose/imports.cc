@@ -10,7 +10,6 @@ namespace vram::interpose {
 namespace {
 
 using driver::real;
-using ledger::Account;
 
 constexpr std::uint64_t kPiece = 2 * kMiB;
 

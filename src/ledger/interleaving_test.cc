@@ -77,7 +77,7 @@ struct Actor {
   std::function<void()> body;
   std::uint64_t identity;  // 0: never killed
   ucontext_t context{};
-  std::vector<char> stack = std::vector<char>(64 * 1024);
+  std::vector<char> stack = std::vector<char>(64UL * 1024);
   std::uint64_t seen = 0;  // all that it has seen, hashed
   std::uint64_t steps = 0;
   bool finished = false;
@@ -251,7 +251,8 @@ class Interleaving : public testing::Test {
     if (most_switches < 1000)
       hash = mix(hash, run_.switches * 8u + static_cast<unsigned>(run_.last));
     for (const auto& actor : run_.actors) {
-      hash = mix(mix(hash, actor->seen), actor->steps * 4 + actor->finished * 2u + actor->killed);
+      hash =
+          mix(mix(hash, actor->seen), actor->steps * 4UL + actor->finished * 2UL + actor->killed);
     }
     return hash;
   }

@@ -120,8 +120,8 @@ void map_for_host(CUdeviceptr base, Mapping& mapping) {
 
 void unmap_for_host(CUdeviceptr base, Mapping& mapping) {
   if (!mapping.host_mapped) return;
-  ::mmap(reinterpret_cast<void*>(base), mapping.bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)::mmap(reinterpret_cast<void*>(base), mapping.bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapping.host_mapped = false;
 }
 

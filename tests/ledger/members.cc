@@ -53,6 +53,8 @@ ledger::Account join(const std::string& path) {
 
 pid_t start(const std::function<int()>& body) {
   const pid_t child = fork();
+  // A test that went on with -1 would later kill every process there is.
+  if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
     // A test that is stopped leaves nobody behind.
     prctl(PR_SET_PDEATHSIG, SIGKILL);

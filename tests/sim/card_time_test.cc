@@ -76,7 +76,8 @@ TEST(CardTime, CopiesOfOneDirectionTakeTurns) {
     if (cuCtxSynchronize() != CUDA_SUCCESS || ms_since(begin) < 600) return 7;
     begin = Clock::now();
     if (cuMemcpyHtoDAsync(block, pinned, 64, first) != CUDA_SUCCESS) return 8;
-    if (cuMemcpyDtoHAsync(pinned, block + 64, 64, second) != CUDA_SUCCESS) return 9;
+    if (cuMemcpyDtoHAsync(static_cast<char*>(pinned) + 64, block + 64, 64, second) != CUDA_SUCCESS)
+      return 9;
     if (cuCtxSynchronize() != CUDA_SUCCESS) return 10;
     return ms_since(begin) < 590 ? 0 : 11;
   });

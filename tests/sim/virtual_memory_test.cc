@@ -86,6 +86,7 @@ TEST_F(VirtualMemory, BytesStayWithTheHandleNotTheAddress) {
   EXPECT_NE(cuMemsetD8(range_, 1, 1), CUDA_SUCCESS) << "not accessible yet";
   allow();
   ASSERT_EQ(cuMemsetD32(range_ + kMiB, 0xabcd, 4), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS) << "unmapping does not wait for the card";
   ASSERT_EQ(cuMemUnmap(range_, kBytes), CUDA_SUCCESS);
   EXPECT_NE(cuMemsetD8(range_, 1, 1), CUDA_SUCCESS) << "not mapped any more";
   ASSERT_EQ(cuMemMap(range_, kBytes, 0, handle, 0), CUDA_SUCCESS);

@@ -103,7 +103,7 @@ bool over(const wire::Job& job) {
       base::is_alive(header.runner_identity, header.runner_pid_namespace)) {
     return false;
   }
-  const std::uint32_t used = std::min(header.slots_used.load(), wire::kMaxProcesses);
+  const std::uint32_t used = ledger::slots_used(job);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (ledger::occupied(owner.identity) && base::is_alive(owner.identity, owner.pid_namespace)) {

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "base/process_identity.h"
+#include "ledger/credits.h"
 #include "ledger/ledger.h"
 #include "ledger/slots.h"
 #include "probe/process.h"
@@ -39,10 +40,6 @@ JobCopy empty_copy() {
   return JobCopy(at != MAP_FAILED ? static_cast<wire::Job*>(at) : nullptr);
 }
 
-std::uint32_t slots_used(const wire::Job& job) {
-  return std::min(job.header.slots_used.load(), wire::kMaxProcesses);
-}
-
 bool copy_part(int fd, wire::Job* job, std::size_t at, std::size_t size) {
   char* to = reinterpret_cast<char*>(job) + at;
   return pread(fd, to, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
@@ -55,7 +52,7 @@ wire::FileError copy_file(int fd, wire::Job* job) {
   if (header.version != wire::kJobVersion || header.file_bytes != sizeof(wire::Job)) {
     return wire::FileError::kVersion;
   }
-  const std::size_t size = slots_used(*job) * sizeof(wire::Cell);
+  const std::size_t size = ledger::slots_used(*job) * sizeof(wire::Cell);
   for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
     if (job->device[d].key.load() == 0 || size == 0) continue;
     const std::size_t at = offsetof(wire::Job, cell) + d * sizeof(wire::Cell) * wire::kMaxProcesses;
@@ -140,11 +137,11 @@ JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
   device.card.name = text_of(account.name);
   device.card.pci = text_of(account.pci);
   device.card.total = account.capacity;
-  device.used = ledger::total_bytes(job, at);
+  device.used = ledger::in_use(job, at, ledger::total_bytes(job, at));
   device.peak = std::max(account.peak.load(), device.used);
   device.limit = account.limit.load();
   device.denials = account.denials.load();
-  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
+  for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     if (!ledger::occupied(ledger::identity_in(job, slot))) continue;
     JobProcess process = read_job_process(job, at, slot);
     if (process.peak != 0 || process.denials != 0) device.processes.push_back(std::move(process));
@@ -165,7 +162,7 @@ JobInfo read_job(wire::Job& job) {
       alive(header.runner_identity, header.runner_pid_namespace)) {
     info.main_pid = base::pid_of(header.runner_identity);
   }
-  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
+  for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (ledger::occupied(owner.identity) && owner.pid_namespace == base::own_pid_namespace()) {
       info.pids.push_back(base::pid_of(owner.identity));
@@ -181,7 +178,7 @@ JobInfo read_job(wire::Job& job) {
 
 bool any_alive(const wire::Job& job) {
   if (alive(job.header.runner_identity, job.header.runner_pid_namespace)) return true;
-  for (std::uint32_t slot = 0; slot < slots_used(job); ++slot) {
+  for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (ledger::occupied(owner.identity) && alive(owner.identity, owner.pid_namespace)) {
       return true;

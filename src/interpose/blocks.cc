@@ -49,12 +49,8 @@ void get_credit(const Here& here) {
   std::atomic<std::uint32_t>& credit = here.device->slab_credit;
   if (credit.load(std::memory_order_relaxed) != kNoCredit) return;
   if (!credit.compare_exchange_strong(none, kCreditLent)) return;
-  if (!here.device->account.try_reserve(kSlab)) {
-    credit.store(kNoCredit, std::memory_order_release);
-    return;
-  }
-  here.device->account.commit(kSlab);
-  credit.store(kCredit, std::memory_order_release);
+  const bool charged = here.device->account.try_charge_credit(kSlab);
+  credit.store(charged ? kCredit : kNoCredit, std::memory_order_release);
 }
 
 void note(const Here& here, std::uint64_t address, std::uint64_t bytes, Kind kind, bool* kept) {
@@ -117,6 +113,7 @@ bool pay_slab(const Account& account, CUdeviceptr address, std::uint32_t* credit
     real.cuMemFree_v2(address);
     if (leave_slab(address)) return false;
     *credit = kNoCredit;
+    account.add_part(wire::Part::kCredits, -static_cast<std::int64_t>(kSlab));
   }
   account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(kSlab));
   if (room) account.commit(kSlab);

@@ -21,7 +21,7 @@ inline bool has_a_process(std::uint64_t identity, std::uint64_t pid_namespace) {
 
 // Changes errno.
 inline void reap_departed(wire::Job& job) {
-  if (job.header.slots_used.load(std::memory_order_relaxed) < 2) return;
+  if (ledger::slots_used(job) < 2) return;
   asking_from_namespace = base::own_pid_namespace();
   static constexpr ledger::World world{has_a_process, nullptr, nullptr};
   (void)ledger::reap(job, world);

@@ -113,7 +113,7 @@ void measure_job(Device& device) {
   const auto account_of = [&](std::uint32_t slot) {
     return Account(job(), device.account.device(), slot, &ledger::real_world());
   };
-  std::uint32_t used = shared.header.slots_used.load(std::memory_order_acquire);
+  std::uint32_t used = ledger::slots_used(shared);
   if (used > kMost) used = kMost;
   for (std::uint32_t slot = 0; slot < used; ++slot) before[slot] = named_in(account_of(slot));
   CardReading card{};

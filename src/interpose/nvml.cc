@@ -59,7 +59,7 @@ bool account_of(nvmlDevice_t device, ledger::Usage* usage) {
 
 bool in_job(unsigned pid) {
   const wire::Job* shared = job();
-  const std::uint32_t used = shared->header.slots_used.load(std::memory_order_acquire);
+  const std::uint32_t used = ledger::slots_used(*shared);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     const std::uint64_t identity = ledger::identity_in(*shared, slot);
     if (ledger::occupied(identity) && base::pid_of(identity) == static_cast<int>(pid)) return true;

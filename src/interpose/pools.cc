@@ -138,17 +138,13 @@ bool pay(const Pool& pool, std::uint64_t uncovered) {
 void return_credit_of_empty(const Pool& pool) {
   const std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
   if (charged_of(value) != 0 || !swap_credit(pool, kCreditHeld, kNoCredit)) return;
-  pool.device->account.uncharge(kPiece);
+  pool.device->account.uncharge_credit(kPiece);
 }
 
 void get_credit(const Pool& pool) {
   if (!swap_credit(pool, kNoCredit, kCreditLent)) return;
-  if (!pool.device->account.try_reserve(kPiece)) {
-    swap_credit(pool, kCreditLent, kNoCredit);
-    return;
-  }
-  pool.device->account.commit(kPiece);
-  swap_credit(pool, kCreditLent, kCreditHeld);
+  const bool charged = pool.device->account.try_charge_credit(kPiece);
+  swap_credit(pool, kCreditLent, charged ? kCreditHeld : kNoCredit);
 }
 
 // Everything the pool keeps without need goes back to the card.
@@ -243,7 +239,7 @@ CUresult destroy(const Pool& pool) {
                              std::memory_order_release);
     return result;
   }
-  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge(kPiece);
+  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge_credit(kPiece);
   // What is still in use goes when its last block is freed, and no call tells; see measure.h.
   orphan(*pool.device, wire::Part::kPools, charged_of(value));
   pool.entry->handle.store(0, std::memory_order_release);

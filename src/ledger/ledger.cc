@@ -73,6 +73,21 @@ void Account::uncharge(std::uint64_t bytes) const {
   end_release(bytes);
 }
 
+bool Account::try_charge_credit(std::uint64_t bytes) const {
+  add_part(wire::Part::kCredits, static_cast<std::int64_t>(bytes));
+  if (try_reserve(bytes)) {
+    commit(bytes);
+    return true;
+  }
+  add_part(wire::Part::kCredits, -static_cast<std::int64_t>(bytes));
+  return false;
+}
+
+void Account::uncharge_credit(std::uint64_t bytes) const {
+  uncharge(bytes);
+  add_part(wire::Part::kCredits, -static_cast<std::int64_t>(bytes));
+}
+
 void Account::add_part(wire::Part part, std::int64_t bytes) const {
   cell().part[static_cast<std::size_t>(part)].fetch_add(static_cast<std::uint64_t>(bytes),
                                                         std::memory_order_relaxed);

@@ -70,6 +70,10 @@ class Account {
   void charge(std::uint64_t bytes) const;
   void uncharge(std::uint64_t bytes) const;
 
+  // Charged ahead of use: see credits.h.
+  [[nodiscard]] bool try_charge_credit(std::uint64_t bytes) const;
+  void uncharge_credit(std::uint64_t bytes) const;
+
   void add_part(wire::Part part, std::int64_t bytes) const;
   std::uint64_t part(wire::Part part) const;
   [[nodiscard]] bool swap_part(wire::Part part, std::uint64_t from, std::uint64_t to) const;

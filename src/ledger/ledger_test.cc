@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ledger/credits.h"
 #include "ledger/settled.h"
 #include "ledger/test_job.h"
 
@@ -53,6 +54,27 @@ TEST_F(Ledger, BytesAreChargedInWholeGranules) {
   mine_.end_release(1);
   EXPECT_EQ(used(), 0u);
   EXPECT_EQ(mine_.own_pending(), 0u);
+}
+
+TEST_F(Ledger, MeasuredMemoryOnTopOfUnusedCreditsIsNoPeakAboveTheCap) {
+  ASSERT_TRUE(other_.try_charge_credit(3 * kG));
+  ASSERT_TRUE(mine_.reserve(5 * kG));
+  mine_.commit(5 * kG);
+  mine_.charge(2 * kG);
+  EXPECT_EQ(used(), 10 * kG);
+  EXPECT_EQ(in_use(*job_, device_, used()), 8 * kG);
+  EXPECT_EQ(mine_.usage().peak, 8 * kG);
+  mine_.charge(2 * kG);
+  EXPECT_EQ(in_use(*job_, device_, used()), 9 * kG) << "no credit can account for that";
+  EXPECT_EQ(mine_.usage().peak, 9 * kG);
+  other_.uncharge_credit(3 * kG);
+  EXPECT_EQ(in_use(*job_, device_, used()), 9 * kG);
+}
+
+TEST_F(Ledger, ACreditThatDoesNotFitIsNone) {
+  EXPECT_FALSE(mine_.try_charge_credit(9 * kG));
+  EXPECT_EQ(mine_.part(wire::Part::kCredits), 0u);
+  EXPECT_EQ(used(), 0u);
 }
 
 TEST_F(Ledger, NothingIsReservedByAnEmptyRequest) {

@@ -48,7 +48,7 @@ bool reap_slot(wire::Job& job, std::uint32_t devices, std::uint32_t slot, const 
 
 std::uint32_t reap(wire::Job& job, const World& world) {
   std::uint32_t freed = 0;
-  const std::uint32_t used = job.header.slots_used.load(std::memory_order_acquire);
+  const std::uint32_t used = slots_used(job);
   for (std::uint32_t slot = 0; slot < used; ++slot) {
     // Read anew each time: a process may meet a card, charge and die while this
     // loop runs.

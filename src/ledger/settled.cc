@@ -34,7 +34,7 @@ bool released_by_all(const wire::Job& job, std::uint32_t device, std::uint32_t s
 }  // namespace
 
 bool never_fits(const wire::Job& job, std::uint32_t device, std::uint64_t count) {
-  const std::uint32_t slots = job.header.slots_used.load(std::memory_order_acquire);
+  const std::uint32_t slots = slots_used(job);
   const Pass committed = committed_by_all(job, device, slots);
   const std::uint64_t most = most_granules(job, device);
   if (count > most) return true;

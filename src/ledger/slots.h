@@ -31,6 +31,12 @@ inline bool operator==(const Owner& a, const Owner& b) {
 // True when somebody who may still charge sits there.
 inline bool occupied(std::uint64_t identity) { return identity != 0 && !(identity & kReaping); }
 
+// One past the highest slot ever taken; no more than there are, whatever a damaged file says.
+inline std::uint32_t slots_used(const wire::Job& job) {
+  const std::uint32_t used = job.header.slots_used.load(std::memory_order_acquire);
+  return used < wire::kMaxProcesses ? used : wire::kMaxProcesses;
+}
+
 inline std::uint64_t identity_in(const wire::Job& job, std::uint32_t slot) {
   return __atomic_load_n(&job.owner[slot].lo, __ATOMIC_ACQUIRE);
 }

@@ -1,5 +1,7 @@
 #include "ledger/total.h"
 
+#include "ledger/credits.h"
+
 namespace vram::ledger {
 namespace {
 
@@ -61,7 +63,7 @@ void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 
 void note_peaks(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t sum,
                 std::uint64_t shares) {
-  raise_to(job.device[device].peak, sum * wire::kGranule);
+  raise_to(job.device[device].peak, in_use(job, device, sum * wire::kGranule));
   raise_to(job.cell[device][slot].peak, shares * wire::kGranule);
 }
 

@@ -52,6 +52,7 @@ enum class Part : std::uint32_t {
   kManaged = 4,   // managed memory, charged in full
   kContext = 5,   // contexts, modules, stacks, streams: measured
   kImported = 6,  // opened from another process; counted there, shown here
+  kCredits = 7,   // charged ahead of use; see src/ledger/credits.h
   kCount = 8,
 };
 

@@ -1,10 +1,11 @@
 // What governing adds to a call, measured in one process: each kind of call is made through the
 // function that a program is given and, in turns, through the driver's own, found in the driver's
-// file behind vram's back. Prints both medians and their difference in nanoseconds. Run it under
-// `vram run` on a card that nobody else uses; run bare, the two are the same function and the
-// difference is the noise. Figures from the simulated GPU say nothing about a real one.
+// file behind vram's back. Prints both medians, and the median of what the given one took more than
+// its neighbour in time, with the 95 % interval of that median, in nanoseconds. Run it under
+// `vram run` on a card that nobody else uses; run bare, the two are the same function and what is
+// added is the bias of the method. Figures from the simulated GPU say nothing about a real one.
 //
-// Each figure is the median over kRounds batches of each kind, taken alternately.
+// Each figure comes from kRounds pairs of batches, of which every other begins with the driver.
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +29,7 @@
 
 namespace {
 
-constexpr int kRounds = 101;
+constexpr int kRounds = 401;
 
 const char kPtx[] = R"(.version 7.0
 .target sm_70
@@ -139,24 +141,36 @@ double median(std::vector<double> values) {
 class Report {
  public:
   Report(Api own, Api given) : own_(own), given_(given) {
-    std::printf("%-24s %12s %12s %9s %7s\n", "call", "driver, ns", "given, ns", "added", "ratio");
+    std::printf("%-24s %12s %12s %9s %20s %7s\n", "call", "driver, ns", "given, ns", "added",
+                "95 % interval", "ratio");
   }
 
   // `settle` runs untimed after each batch, so that queues do not fill up.
   void row(
       const char* name, int count, const std::function<void(const Api&)>& call,
       const std::function<void()>& settle = [] {}) const {
-    std::vector<double> own, given;
+    std::vector<double> own, given, added;
     for (int round = -4; round < kRounds; ++round) {
+      double ns[2];  // given, own
       for (int turn = 0; turn < 2; ++turn) {
-        const bool is_own = (turn + round) % 2 == 0;
-        const double ns = batch_ns(count, call, is_own ? own_ : given_);
+        const int is_own = (turn + round) % 2 == 0;
+        ns[is_own] = batch_ns(count, call, is_own ? own_ : given_);
         settle();
-        if (round >= 0) (is_own ? own : given).push_back(ns);
       }
+      if (round < 0) continue;
+      given.push_back(ns[0]);
+      own.push_back(ns[1]);
+      added.push_back(ns[0] - ns[1]);
     }
+    // The interval of a median lies between two order statistics, whatever the distribution.
+    std::sort(added.begin(), added.end());
+    const double half = 0.98 * std::sqrt(kRounds);
+    const double low = added[static_cast<std::size_t>(kRounds / 2 - half)];
+    const double high = added[static_cast<std::size_t>(kRounds / 2 + half)];
     const double a = median(own), b = median(given);
-    std::printf("%-24s %12.1f %12.1f %+9.1f %7.3f\n", name, a, b, b - a, b / a);
+    std::printf("%-24s %12.1f %12.1f %+9.1f %+9.1f .. %+7.1f %7.3f\n", name, a, b,
+                added[kRounds / 2], low, high, b / a);
+    std::fflush(stdout);
   }
 
  private:
@@ -206,10 +220,35 @@ void allocations(const Report& report, CUstream stream) {
   CUmemoryPool pool;
   cuuint64_t keep_all = ~0ull;
   CHECK(cuMemAlloc(&keep, 512));  // a slab is there: the cheapest allocation a driver knows
+  std::vector<CUdeviceptr> taken;
+  const auto take = [&](const Api& api) {
+    CUdeviceptr p;
+    CHECK(api.alloc(&p, 512));
+    taken.push_back(p);
+  };
+  const auto take_async = [&](std::size_t bytes) {
+    return [&, bytes](const Api& api) {
+      CUdeviceptr p;
+      CHECK(api.alloc_async(&p, bytes, stream));
+      taken.push_back(p);
+    };
+  };
+  const auto give_back = [&] {
+    for (const CUdeviceptr p : taken) CHECK(cuMemFree(p));
+    taken.clear();
+  };
+  const auto give_back_async = [&] {
+    for (const CUdeviceptr p : taken) CHECK(cuMemFreeAsync(p, stream));
+    taken.clear();
+    CHECK(cuStreamSynchronize(stream));
+  };
+  report.row("alloc alone: 512 B", 50, take, give_back);
   pair("alloc, free: 512 B", 512, 50);
   pair("alloc, free: 2 MiB", 2 << 20, 10);
   CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
   CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all));
+  report.row("async alloc alone: 1 MiB", 50, take_async(1 << 20), give_back_async);
+  report.row("async alloc alone: 64 MiB", 20, take_async(64 << 20), give_back_async);
   async("async pair: 1 MiB", 1 << 20);
   async("async pair: 64 MiB", 64 << 20);
   CUmemAllocationProp prop{};

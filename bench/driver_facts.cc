@@ -1,9 +1,5 @@
 // Prints how the driver of this machine accounts for memory: the facts of
-// docs/design/driver-behaviour.md. Run it bare, on a card that nobody else uses:
-//
-//   g++ -std=c++20 -O1 -I<cuda.h> -I<nvml.h> bench/driver_facts.cc -l:libcuda.so.1
-//   -l:libnvidia-ml.so.1
-//   ./a.out
+// docs/design/driver-behaviour.md. Run it bare, on a card that nobody else uses.
 //
 // Every figure is what NVML says of this process (its row) or of the card, in MiB, as a difference
 // to the moment before.

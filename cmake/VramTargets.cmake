@@ -5,6 +5,8 @@
 #   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest; one labelled no-asan
 #                                  or no-tsan is left out of that sanitizer's build; vram_tests builds all
 #   vram_fuzzer(NAME_fuzz ...)     a libFuzzer executable (preset fuzz); `make fuzz` finds it by its folder
+#   vram_driver_program(NAME FOLDER FILE)  a program as somebody else would build it: compiled with CUDA's headers,
+#                                  linked with libcuda.so.1 and libnvidia-ml.so.1, no path to a driver built in
 find_package(Threads REQUIRED)
 
 add_library(vram_flags INTERFACE)
@@ -41,6 +43,13 @@ function(vram_injected_layer name)
   # what its headers need (16-byte swaps) goes along.
   target_link_libraries(${name} PUBLIC vram_flags PRIVATE vram_injected_flags)
   target_compile_options(${name} PUBLIC -mcx16)
+endfunction()
+
+function(vram_driver_program name folder file)
+  add_executable(${name} ${file})
+  target_link_libraries(${name} PRIVATE vram_flags vram_cuda_headers Threads::Threads ${CMAKE_DL_LIBS}
+    sim_cuda sim_nvml)
+  set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON RUNTIME_OUTPUT_DIRECTORY ${folder})
 endfunction()
 
 add_custom_target(vram_tests)

@@ -38,7 +38,7 @@ tsan: ## build and test with the thread sanitizer
 	@tools/setup test
 	@tools/sanitize tsan
 
-fuzz: ## run every fuzzer for FUZZ_SECONDS (20) seconds
+fuzz: ## run every fuzzer for FUZZ_SECONDS (10) seconds
 	@tools/setup test
 	@tools/fuzz
 

@@ -3,6 +3,7 @@
 // and destroyed, before the array itself.
 
 #include "interpose/block.h"
+#include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 
@@ -95,27 +96,15 @@ CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy
   Here here{};
   if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
   const std::uint64_t needs = round_up(size(static_cast<CUdevice>(here.ordinal)), wire::kGranule);
-  const Account& account = here.device->account;
   measure_near_limit(*here.device, needs);
   const std::uint64_t bytes = charge_to_add(*here.device, needs);
-  if (!account.reserve(bytes)) {
-    undo_add(*here.device, needs, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  CUresult result = call();
   const Block block{needs, here.ordinal, here.context, Kind::kArray};
-  if (result == CUDA_SUCCESS &&
-      !process().blocks.insert(reinterpret_cast<std::uint64_t>(*out), pack(block))) {
+  const CUresult result = take_charged(here.device->account, bytes, wire::Part::kBlocks, call, [&] {
+    if (process().blocks.insert(reinterpret_cast<std::uint64_t>(*out), pack(block))) return true;
     destroy(*out);
-    result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(bytes);
-    undo_add(*here.device, needs, bytes);
-    return result;
-  }
-  account.add_part(wire::Part::kBlocks, static_cast<std::int64_t>(bytes));
-  account.commit(bytes);
+    return false;
+  });
+  if (result != CUDA_SUCCESS) undo_add(*here.device, needs, bytes);
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "interpose/block.h"
 #include "interpose/change.h"
+#include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/pools.h"
@@ -69,20 +70,13 @@ CUresult keep_or_free(const Here& here, CUdeviceptr address, std::uint64_t bytes
 
 template <typename Call>
 CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out, Call call) {
-  const Account& account = here.device->account;
   measure_near_limit(*here.device, bytes);
-  if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
-  CUresult result = call(&address);
-  if (result == CUDA_SUCCESS) result = keep_or_free(here, address, bytes, kind);
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(bytes);
-    return result;
-  }
-  account.add_part(part_of(kind), static_cast<std::int64_t>(bytes));
-  account.commit(bytes);
-  *out = address;
-  return CUDA_SUCCESS;
+  const CUresult result = take_charged(
+      here.device->account, bytes, part_of(kind), [&] { return call(&address); },
+      [&] { return keep_or_free(here, address, bytes, kind) == CUDA_SUCCESS; });
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
 }
 
 // With a slab reserved. `kept`: whether the reservation became a charge.

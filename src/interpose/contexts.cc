@@ -19,8 +19,6 @@ using ledger::Account;
 // The driver keeps a stack of this size for every thread until somebody asks for another.
 constexpr std::uint64_t kDefaultStack = 1024;
 
-std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
-
 std::uint64_t known_price(const Device& device) {
   return device.account.record().context_bytes.load(std::memory_order_relaxed);
 }

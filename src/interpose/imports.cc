@@ -3,6 +3,7 @@
 // charged to whoever imports it.
 
 #include "interpose/block.h"
+#include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 
@@ -105,23 +106,18 @@ VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
   if (memory == nullptr || handle == nullptr || !locate(&here)) {
     return real.cuImportExternalMemory(memory, handle);
   }
-  const auto& account = here.device->account;
   const std::uint64_t bytes = round_up(handle->size, kPiece);
-  if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = real.cuImportExternalMemory(memory, handle);
   const Block block{bytes, here.ordinal, here.context, Kind::kExternal};
-  if (result == CUDA_SUCCESS &&
-      !process().imports.insert(reinterpret_cast<std::uint64_t>(*memory), pack(block))) {
-    real.cuDestroyExternalMemory(*memory);
-    result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(bytes);
-    return result;
-  }
-  account.commit(bytes);
-  account.add_part(Part::kImported, static_cast<std::int64_t>(bytes));
-  return result;
+  return take_charged(
+      here.device->account, bytes, Part::kImported,
+      [&] { return real.cuImportExternalMemory(memory, handle); },
+      [&] {
+        if (process().imports.insert(reinterpret_cast<std::uint64_t>(*memory), pack(block))) {
+          return true;
+        }
+        real.cuDestroyExternalMemory(*memory);
+        return false;
+      });
 }
 
 VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {

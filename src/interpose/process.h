@@ -117,6 +117,8 @@ class Guard {
   bool nested_;
 };
 
+constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   const std::uint64_t rest = bytes % unit;
   if (rest == 0) return bytes;

@@ -15,8 +15,6 @@ struct View {
   std::uint64_t total;
 };
 
-std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
-
 // Free is what the budget has left, and never more than the card has.
 View budget(Device& device, View card) {
   reap_departed(*job());

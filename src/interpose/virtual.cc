@@ -1,6 +1,7 @@
 // The virtual-memory calls. Physical memory counts from cuMemCreate until its handle *and* all its
 // mappings are gone, on the device its properties name.
 
+#include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 
@@ -167,20 +168,16 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   const std::uint64_t bytes = round_up(size, kUnit);
   if (device->capacity != 0 && bytes > device->capacity) return impossible(size, prop, flags);
   measure_near_limit(*device, bytes);
-  if (!device->account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle made = 0;
-  CUresult result = real.cuMemCreate(&made, size, prop, flags);
-  if (result == CUDA_SUCCESS && !process().handles.insert(made, make(bytes, ordinal))) {
-    real.cuMemRelease(made);
-    result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    device->account.roll_back(bytes);
-    return result;
-  }
-  device->account.add_part(vram::wire::Part::kVirtual, static_cast<std::int64_t>(bytes));
-  device->account.commit(bytes);
-  *handle = made;
+  const CUresult result = take_charged(
+      device->account, bytes, vram::wire::Part::kVirtual,
+      [&] { return real.cuMemCreate(&made, size, prop, flags); },
+      [&] {
+        if (process().handles.insert(made, make(bytes, ordinal))) return true;
+        real.cuMemRelease(made);
+        return false;
+      });
+  if (result == CUDA_SUCCESS) *handle = made;
   return result;
 }
 

@@ -43,6 +43,7 @@ function(vram_injected_layer name)
   # what its headers need (16-byte swaps) goes along.
   target_link_libraries(${name} PUBLIC vram_flags PRIVATE vram_injected_flags)
   target_compile_options(${name} PUBLIC -mcx16)
+  set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION_RELEASE ON)
 endfunction()
 
 function(vram_driver_program name folder file)

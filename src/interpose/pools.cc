@@ -32,14 +32,14 @@ using ledger::Account;
 constexpr std::uint64_t kPiece = 32 * kMiB;
 constexpr std::uint64_t kAdding = 1;  // no handle has this value
 
-// A slot's value: device (6 bits), credit (2), what is charged in units of 2 MiB.
+// A slot's value: device (6 bits), what is charged in units of 2 MiB.
 constexpr std::uint64_t kChargeUnit = 2 * kMiB;
-constexpr unsigned kCreditShift = 6;
-constexpr unsigned kChargedShift = 8;
-constexpr std::uint64_t kCreditMask = std::uint64_t{3} << kCreditShift;
-constexpr std::uint64_t kNoCredit = 0;
-constexpr std::uint64_t kCreditHeld = std::uint64_t{1} << kCreditShift;
-constexpr std::uint64_t kCreditLent = std::uint64_t{2} << kCreditShift;
+constexpr unsigned kChargedShift = 6;
+constexpr std::uint64_t kDeviceMask = (std::uint64_t{1} << kChargedShift) - 1;
+
+constexpr std::uint32_t kNoCredit = 0;
+constexpr std::uint32_t kCreditHeld = 1;
+constexpr std::uint32_t kCreditLent = 2;
 
 struct Pool {
   CUmemoryPool handle;
@@ -50,7 +50,7 @@ struct Pool {
 std::uint64_t charged_of(std::uint64_t value) { return (value >> kChargedShift) * kChargeUnit; }
 
 std::uint64_t with_charge(std::uint64_t value, std::uint64_t bytes) {
-  return (value & 0xff) | bytes / kChargeUnit << kChargedShift;
+  return (value & kDeviceMask) | bytes / kChargeUnit << kChargedShift;
 }
 
 PoolSlot* slot_of(CUmemoryPool handle) {
@@ -66,7 +66,7 @@ PoolSlot* slot_of(CUmemoryPool handle) {
 bool find_pool(CUmemoryPool handle, Pool* pool) {
   PoolSlot* slot = joined() ? slot_of(handle) : nullptr;
   if (slot == nullptr) return false;
-  const std::uint64_t device = slot->value.load(std::memory_order_relaxed) & 63;
+  const std::uint64_t device = slot->value.load(std::memory_order_relaxed) & kDeviceMask;
   *pool = {handle, slot, &process().device[device]};
   return true;
 }
@@ -118,12 +118,14 @@ std::uint64_t settle(const Pool& pool, std::uint64_t cover) {
   }
 }
 
-bool swap_credit(const Pool& pool, std::uint64_t from, std::uint64_t to) {
-  std::uint64_t value = pool.entry->value.load(std::memory_order_acquire);
-  while ((value & kCreditMask) == from) {
-    if (pool.entry->value.compare_exchange_weak(value, (value & ~kCreditMask) | to)) return true;
-  }
-  return false;
+bool swap_credit(const Pool& pool, std::uint32_t from, std::uint32_t to) {
+  std::atomic<std::uint32_t>& credit = pool.entry->credit;
+  return credit.load(std::memory_order_relaxed) == from && credit.compare_exchange_strong(from, to);
+}
+
+// By whom it was lent to.
+void return_credit(const Pool& pool, std::uint32_t to) {
+  pool.entry->credit.store(to, std::memory_order_release);
 }
 
 // After settle() left growth uncovered: pays it from the ledger. False: it does not fit.
@@ -144,7 +146,7 @@ void return_credit_of_empty(const Pool& pool) {
 void get_credit(const Pool& pool) {
   if (!swap_credit(pool, kNoCredit, kCreditLent)) return;
   const bool charged = pool.device->account.try_charge_credit(kPiece);
-  swap_credit(pool, kCreditLent, charged ? kCreditHeld : kNoCredit);
+  return_credit(pool, charged ? kCreditHeld : kNoCredit);
 }
 
 // Everything the pool keeps without need goes back to the card.
@@ -201,7 +203,7 @@ bool try_on_credit(const Pool& pool, const Stream& stream, CUdeviceptr* out, Cal
                    CUresult* result) {
   if (!swap_credit(pool, kCreditHeld, kCreditLent)) return false;
   const bool done = allocate_on_credit(pool, stream, out, call, result);
-  swap_credit(pool, kCreditLent, kCreditHeld);
+  return_credit(pool, kCreditHeld);
   return done;
 }
 
@@ -231,15 +233,17 @@ CUresult destroy(const Pool& pool) {
   shed(pool);
   // Unknown, and without charge and credit, before the driver can use the handle again.
   pool.entry->handle.store(kAdding, std::memory_order_release);
-  const std::uint64_t value = pool.entry->value.fetch_and(63, std::memory_order_acq_rel);
+  const std::uint64_t value = pool.entry->value.fetch_and(kDeviceMask, std::memory_order_acq_rel);
+  const std::uint32_t credit = pool.entry->credit.exchange(kNoCredit, std::memory_order_acq_rel);
   const CUresult result = real.cuMemPoolDestroy(pool.handle);
   if (result != CUDA_SUCCESS) {
     pool.entry->value.store(value, std::memory_order_release);
+    return_credit(pool, credit);
     pool.entry->handle.store(reinterpret_cast<std::uint64_t>(pool.handle),
                              std::memory_order_release);
     return result;
   }
-  if ((value & kCreditMask) != kNoCredit) pool.device->account.uncharge_credit(kPiece);
+  if (credit != kNoCredit) pool.device->account.uncharge_credit(kPiece);
   // What is still in use goes when its last block is freed, and no call tells; see measure.h.
   orphan(*pool.device, wire::Part::kPools, charged_of(value));
   pool.entry->handle.store(0, std::memory_order_release);
@@ -324,8 +328,11 @@ void settle_pools() {
     PoolSlot& slot = self.pool[i];
     const std::uint64_t handle = slot.handle.load(std::memory_order_acquire);
     const std::uint64_t value = slot.value.load(std::memory_order_acquire);
-    if (handle == 0 || handle == kAdding || value >> kCreditShift == 0) continue;
-    const Pool pool{reinterpret_cast<CUmemoryPool>(handle), &slot, &self.device[value & 63]};
+    const bool empty =
+        charged_of(value) == 0 && slot.credit.load(std::memory_order_acquire) == kNoCredit;
+    if (handle == 0 || handle == kAdding || empty) continue;
+    const Pool pool{reinterpret_cast<CUmemoryPool>(handle), &slot,
+                    &self.device[value & kDeviceMask]};
     (void)settle(pool, 0);
     return_credit_of_empty(pool);
   }

@@ -145,7 +145,7 @@ bool driver_ready() {
   return real.cuDeviceGetCount != nullptr && real.cuDeviceGetCount(&count) == CUDA_SUCCESS;
 }
 
-Phase settled_phase() {
+Phase settled_phase_slowly() {
   Process& self = process();
   Phase phase = self.phase.load(std::memory_order_acquire);
   if (phase == Phase::kFresh && !driver_ready()) return phase;
@@ -159,6 +159,11 @@ Phase settled_phase() {
     phase = self.phase.load(std::memory_order_acquire);
   }
   return phase;
+}
+
+inline Phase settled_phase() {
+  const Phase phase = process().phase.load(std::memory_order_acquire);
+  return phase > Phase::kJoining ? phase : settled_phase_slowly();
 }
 
 }  // namespace

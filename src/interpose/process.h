@@ -19,10 +19,11 @@ namespace vram::interpose {
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 inline constexpr unsigned kMaxContexts = 4096;
 
-// A stream-ordered pool that lives on a governed card; see pools.cc for the value.
+// A stream-ordered pool that lives on a governed card; see pools.cc for the rest.
 struct PoolSlot {
   std::atomic<std::uint64_t> handle;  // 0: free
   std::atomic<std::uint64_t> value;
+  std::atomic<std::uint32_t> credit;
 };
 inline constexpr std::uint32_t kMaxPools = 256;
 

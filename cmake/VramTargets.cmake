@@ -30,7 +30,7 @@ add_library(vram_injected_flags INTERFACE)
 target_link_libraries(vram_injected_flags INTERFACE vram_flags)
 target_compile_options(vram_injected_flags INTERFACE -fvisibility=hidden -mcx16
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility-inlines-hidden>
-  -ftls-model=initial-exec -fno-plt -U_FORTIFY_SOURCE -fno-stack-protector)
+  $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-ffat-lto-objects> -ftls-model=initial-exec -fno-plt -U_FORTIFY_SOURCE -fno-stack-protector)
 
 function(vram_layer name)
   add_library(${name} STATIC ${ARGN})

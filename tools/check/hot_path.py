@@ -20,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import tree
 
@@ -55,7 +56,14 @@ def objects_of(build, layer):
 
 
 def symbols(path):
-    """(defined, undefined) symbols of an object."""
+    """(defined, undefined) symbols of an object's machine code. Optimised at link time, it also has an intermediate
+    form, which nm would rather read, and in which calls of built-in functions do not show."""
+    with tempfile.NamedTemporaryFile(suffix=".o") as plain:
+        subprocess.run(["objcopy", "--remove-section=.gnu.lto_*", path, plain.name], check=True)
+        return listed_symbols(plain.name)
+
+
+def listed_symbols(path):
     listing = subprocess.run(["nm", "-P", path], capture_output=True, text=True, check=True).stdout
     kinds = [line.split()[:2] for line in listing.splitlines()]
     return {name for name, kind in kinds if kind != "U"}, {name for name, kind in kinds if kind == "U"}

@@ -165,8 +165,8 @@ class Report {
     // The interval of a median lies between two order statistics, whatever the distribution.
     std::sort(added.begin(), added.end());
     const double half = 0.98 * std::sqrt(kRounds);
-    const double low = added[static_cast<std::size_t>(kRounds / 2 - half)];
-    const double high = added[static_cast<std::size_t>(kRounds / 2 + half)];
+    const double low = added[static_cast<std::size_t>(kRounds / 2.0 - half)];
+    const double high = added[static_cast<std::size_t>(kRounds / 2.0 + half)];
     const double a = median(own), b = median(given);
     std::printf("%-24s %12.1f %12.1f %+9.1f %+9.1f .. %+7.1f %7.3f\n", name, a, b,
                 added[kRounds / 2], low, high, b / a);

@@ -5,7 +5,7 @@
 #include "interpose/block.h"
 #include "interpose/charged.h"
 #include "interpose/export.h"
-#include "interpose/measure.h"
+#include "interpose/priced.h"
 
 namespace vram::interpose {
 namespace {
@@ -67,45 +67,37 @@ std::uint64_t mipmap_bytes(CUDA_ARRAY3D_DESCRIPTOR d, unsigned levels, CUdevice 
   return told == CUDA_SUCCESS ? needs.size : estimate(d, levels);
 }
 
-// Small arrays share pieces of 2 MiB, and an array has no address that would tell which. They are
-// charged by their sum, in whole pieces; what their placement wastes beside is found by measuring.
 std::uint64_t pieces(std::uint64_t bytes) { return round_up(bytes, kPiece); }
 
-std::uint64_t charge_to_add(Device& device, std::uint64_t bytes) {
-  if (bytes > kLargestSmall) return pieces(bytes);
-  const std::uint64_t sum = device.small_arrays.fetch_add(bytes, std::memory_order_acq_rel);
-  return pieces(sum + bytes) - pieces(sum);
-}
-
-std::uint64_t charge_to_remove(Device& device, std::uint64_t bytes) {
-  if (bytes > kLargestSmall) return pieces(bytes);
-  const std::uint64_t sum = device.small_arrays.fetch_sub(bytes, std::memory_order_acq_rel);
-  return pieces(sum) - pieces(sum - bytes);
-}
-
-// An array that came to nothing: `added` was reserved for it and is not any more. What it shared
-// with others that came meanwhile stays charged.
-void undo_add(Device& device, std::uint64_t bytes, std::uint64_t added) {
-  const std::uint64_t removed = charge_to_remove(device, bytes);
-  if (added > removed) device.account.charge(added - removed);
-  if (removed > added) device.account.uncharge(removed - added);
-}
+// Small arrays share slabs of 2 MiB with others of their element size, and an array has no address
+// that would tell which. So one may cost a slab or nothing: it is priced as a slab, and measured.
+bool is_small(std::uint64_t bytes) { return bytes <= kLargestSmall; }
 
 template <typename Handle, typename Size, typename Call, typename Destroy>
 CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy) {
   Here here{};
   if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
   const std::uint64_t needs = round_up(size(static_cast<CUdevice>(here.ordinal)), wire::kGranule);
-  measure_near_limit(*here.device, needs);
-  const std::uint64_t bytes = charge_to_add(*here.device, needs);
-  const Block block{needs, here.ordinal, here.context, Kind::kArray};
-  const CUresult result = take_charged(here.device->account, bytes, wire::Part::kBlocks, call, [&] {
-    if (process().blocks.insert(reinterpret_cast<std::uint64_t>(*out), pack(block))) return true;
+  const auto key = [&] { return reinterpret_cast<std::uint64_t>(*out); };
+  const auto note = [&] {
+    const Block block{needs, here.ordinal, here.context, Kind::kArray};
+    if (process().blocks.insert(key(), pack(block))) return true;
     destroy(*out);
     return false;
-  });
-  if (result != CUDA_SUCCESS) undo_add(*here.device, needs, bytes);
-  return result;
+  };
+  if (is_small(needs)) {
+    const auto made = [&] {
+      const CUresult result = call();
+      return result == CUDA_SUCCESS && !note() ? CUDA_ERROR_OUT_OF_MEMORY : result;
+    };
+    return take_priced(*here.device, kPiece, made, [&] {
+      std::uint64_t value = 0;
+      process().blocks.take(key(), &value);
+      destroy(*out);
+    });
+  }
+  measure_near_limit(*here.device, pieces(needs));
+  return take_charged(here.device->account, pieces(needs), wire::Part::kBlocks, call, note);
 }
 
 template <typename Handle, typename Call>
@@ -114,19 +106,16 @@ CUresult unmake(Handle handle, Call call) {
   std::uint64_t value = 0;
   if (!process().blocks.take(key, &value)) return call();
   const Block block = unpack_block(value);
-  Device& device = process().device[block.device];
-  const Account& account = device.account;
+  const Account& account = process().device[block.device].account;
   const std::uint64_t pending = pieces(block.bytes);
   account.begin_release(pending);
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) {
-    forget_array(block);
-  } else {
-    (void)process().blocks.insert(key, value);
-  }
+  if (result != CUDA_SUCCESS) (void)process().blocks.insert(key, value);
+  const bool gone = result == CUDA_SUCCESS;
+  // A charge goes while the call is still pending; a measurement works only afterwards.
+  if (gone && !is_small(block.bytes)) forget_array(block);
   account.keep(pending);
-  // Where it lay, and so what is free now, only a measurement tells.
-  if (result == CUDA_SUCCESS && block.bytes <= kLargestSmall) (void)measure(device);
+  if (gone && is_small(block.bytes)) forget_array(block);
   return result;
 }
 
@@ -162,9 +151,9 @@ CUresult make_array(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR& d, Call call)
 
 void forget_array(const Block& block) {
   Device& device = process().device[block.device];
-  const std::uint64_t bytes = charge_to_remove(device, block.bytes);
-  device.account.uncharge(bytes);
-  device.account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(bytes));
+  if (is_small(block.bytes)) return settle_priced(device, kPiece);
+  device.account.add_part(wire::Part::kBlocks, -static_cast<std::int64_t>(pieces(block.bytes)));
+  device.account.uncharge(pieces(block.bytes));
 }
 
 }  // namespace vram::interpose

@@ -20,32 +20,40 @@ std::uint64_t named_bytes(const Account& account) {
          account.part(Part::kGraphs);
 }
 
-// What calls account for in one slot, as long as no call is under way there.
+// What stands in one slot before the card is read.
 struct Named {
-  std::uint64_t bytes;
-  Account::Mark mark;
+  std::uint64_t bytes;    // by calls
+  std::uint64_t context;  // measured or priced, and charged
+  std::uint64_t beside;   // measured beside
+  Account::Mark mark;     // the first is right as long as no call is under way
 };
 
 Named named_in(const Account& account) {
   const Account::Mark mark = account.mark();
-  return {named_bytes(account), mark};
+  return {named_bytes(account), account.part(Part::kContext),
+          ledger::beside_bytes(*job(), account.device(), account.slot()), mark};
 }
 
-// Makes the slot's context part what the card shows beside `named`.
-void settle_slot(const Account& account, const ledger::Owner& owner, std::uint64_t held,
-                 std::uint64_t named) {
-  const std::uint64_t measured = held > named ? held - named : 0;
-  const std::uint64_t charged = account.part(Part::kContext);
-  const std::uint64_t beside = measured > charged ? measured - charged : 0;
+// Makes the slot's context part what the card shows beside what calls account for. False: somebody
+// else, who may have read the card later, has changed it meanwhile.
+bool settle_slot(const Account& account, const ledger::Owner& owner, std::uint64_t held,
+                 const Named& before) {
+  const std::uint64_t measured = held > before.bytes ? held - before.bytes : 0;
+  const std::uint64_t beside = measured > before.context ? measured - before.context : 0;
   // A driver gives memory of pools back by itself, and only the process itself can ask its pools:
   // to anybody else it may seem to hold too little, never too much.
   const bool own = account.slot() == process().slot;
-  const std::uint64_t known = ledger::beside_bytes(*job(), account.device(), account.slot());
-  if (!own && beside <= known) return;
-  ledger::measure_beside(*job(), account.device(), account.slot(), owner, beside);
+  if (!own && beside <= before.beside) return true;
+  if (account.part(Part::kContext) != before.context ||
+      !ledger::measure_beside(*job(), account.device(), account.slot(), owner, before.beside,
+                              beside)) {
+    return false;
+  }
   // Charged too much: only the process itself may give its charges back.
-  if (measured >= charged || !own) return;
-  if (account.swap_part(Part::kContext, charged, measured)) account.uncharge(charged - measured);
+  if (measured >= before.context || !own) return true;
+  if (!account.swap_part(Part::kContext, before.context, measured)) return false;
+  account.uncharge(before.context - measured);
+  return true;
 }
 
 // One process of the job in one reading of the card.
@@ -55,8 +63,7 @@ bool settle_process(const CardReading& card, const Account& account, const ledge
   if (!before.mark.still || !(before.mark == after.mark)) return false;
   for (unsigned i = 0; i < card.count; ++i) {
     if (card.process[i].pid != static_cast<unsigned>(base::pid_of(owner.identity))) continue;
-    settle_slot(account, owner, card.process[i].bytes + card.beside_rows, before.bytes);
-    return true;
+    return settle_slot(account, owner, card.process[i].bytes + card.beside_rows, before);
   }
   return false;
 }
@@ -83,17 +90,17 @@ bool measure(Device& device) {
   const Account& account = device.account;
   const ledger::Owner owner = ledger::owner_of(*job(), account.slot());
   for (int i = 0; i < kTries; ++i) {
+    // Before the card is read: what comes to be due from here on, this measurement may have missed.
+    device.measure_due.store(0, std::memory_order_seq_cst);
     // On both sides: what the driver gave back by itself must not be named any more.
     settle_pools();
     const Named before = named_in(account);
     CardReading card{};
     if (!read_card(device, &card) || !listed(card)) return false;
     settle_pools();
-    if (!settle_process(card, account, owner, before)) continue;
-    device.measure_due.store(0, std::memory_order_relaxed);
-    return true;
+    if (settle_process(card, account, owner, before)) return true;
   }
-  device.measure_due.store(1, std::memory_order_relaxed);
+  device.measure_due.store(1, std::memory_order_seq_cst);
   return true;
 }
 
@@ -146,6 +153,14 @@ void measure_near_limit(Device& device, std::uint64_t bytes) {
 bool over_limit(const Device& device) {
   const ledger::Usage usage = device.account.usage();
   return usage.used > usage.limit;
+}
+
+void return_price(Device& device, std::uint64_t price) {
+  const std::uint64_t charged = device.account.part(Part::kContext);
+  const std::uint64_t gone = charged < price ? charged : price;
+  if (device.account.swap_part(Part::kContext, charged, charged - gone)) {
+    device.account.uncharge(gone);
+  }
 }
 
 void orphan(Device& device, Part part, std::uint64_t bytes) {

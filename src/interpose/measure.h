@@ -31,6 +31,9 @@ void measure_near_limit(Device& device, std::uint64_t bytes);
 // True: more is charged than the limit allows.
 bool over_limit(const Device& device);
 
+// A price that was charged to the context part is charged no more.
+void return_price(Device& device, std::uint64_t price);
+
 // `bytes`, charged so far as `part`, are no longer in the hands of anybody who could tell when they
 // are freed. They stay charged until a measurement shows that they are gone; to be followed by one.
 void orphan(Device& device, wire::Part part, std::uint64_t bytes);

@@ -33,16 +33,15 @@ struct Device {
   std::uint64_t capacity;   // bytes, as the driver says
   std::uint64_t threads;    // resident at once on the whole card, for stacks
   std::uint8_t uuid[16];
-  std::atomic<PoolSlot*> current_pool;      // null: none that is governed
-  std::atomic<CUcontext> primary;           // the last one that was retained
-  std::atomic<std::uint32_t> slab_credit;   // see blocks.cc
-  std::atomic<std::uint64_t> graph_bytes;   // see graphs.cc
-  std::atomic<std::uint64_t> orphaned;      // see measure.h
-  std::atomic<std::uint32_t> measure_due;   // see measure.h
-  std::atomic<std::uint64_t> measured_ms;   // see measure.h
-  std::atomic<std::uint64_t> beside_rows;   // see card.h
-  std::atomic<std::uint64_t> small_arrays;  // bytes, see arrays.cc
-  std::atomic<std::uint64_t> stack_bytes;   // of a thread, the largest asked for
+  std::atomic<PoolSlot*> current_pool;     // null: none that is governed
+  std::atomic<CUcontext> primary;          // the last one that was retained
+  std::atomic<std::uint32_t> slab_credit;  // see blocks.cc
+  std::atomic<std::uint64_t> graph_bytes;  // see graphs.cc
+  std::atomic<std::uint64_t> orphaned;     // see measure.h
+  std::atomic<std::uint32_t> measure_due;  // see measure.h
+  std::atomic<std::uint64_t> measured_ms;  // see measure.h
+  std::atomic<std::uint64_t> beside_rows;  // see card.h
+  std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
 };
 
 enum class Phase : std::uint32_t {

@@ -2,7 +2,7 @@
 // is made, and corrected by a measurement.
 
 #include "interpose/export.h"
-#include "interpose/measure.h"
+#include "interpose/priced.h"
 
 namespace vram::interpose {
 namespace {
@@ -16,20 +16,12 @@ template <typename Call>
 CUresult make_stream(CUstream* stream, Call call) {
   Here here{};
   if (stream == nullptr || !locate(&here)) return call();
-  Device& device = *here.device;
-  if (!device.account.reserve(kPrice)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS) {
-    device.account.roll_back(kPrice);
-    return result;
-  }
-  device.account.add_part(wire::Part::kContext, kPrice);
-  device.account.commit(kPrice);
-  measure(device);
-  if (!over_limit(device)) return result;
-  real.cuStreamDestroy_v2(*stream);
-  measure(device);
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  return take_priced(*here.device, kPrice, call, [&] { real.cuStreamDestroy_v2(*stream); });
+}
+
+CUresult destroyed(CUresult result, Device* device) {
+  if (result == CUDA_SUCCESS && device != nullptr) settle_priced(*device, kPrice);
+  return result;
 }
 
 CUresult remeasured(CUresult result, Device* device) {
@@ -74,11 +66,11 @@ VRAM_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context
 VRAM_EXPORT CUresult cuStreamDestroy(CUstream stream) {
   VRAM_ENTER(cuStreamDestroy, stream);
   Device* const device = device_of(stream);
-  return remeasured(real.cuStreamDestroy(stream), device);
+  return destroyed(real.cuStreamDestroy(stream), device);
 }
 
 VRAM_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   VRAM_ENTER(cuStreamDestroy_v2, stream);
   Device* const device = device_of(stream);
-  return remeasured(real.cuStreamDestroy_v2(stream), device);
+  return destroyed(real.cuStreamDestroy_v2(stream), device);
 }

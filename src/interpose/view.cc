@@ -15,9 +15,11 @@ struct View {
   std::uint64_t total;
 };
 
-// Free is what the budget has left, and never more than the card has.
+// Free is what the budget has left, and never more than the card has. Near the limit it is measured
+// as an allocation would: what is shown as free can be had.
 View budget(Device& device, View card) {
   reap_departed(*job());
+  measure_near_limit(device, 0);
   measure_if_due(device);
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t total = least(usage.limit, card.total);

@@ -377,7 +377,7 @@ TEST_F(Interleaving, WhatANeighbourMeasuresIsWholeWhereverHeDies) {
   most_switches = 5;
   scene = [&] {
     held_before(0, 3);
-    actor(2, [&] { set_beside(job(), 0, 0, {1, 0}, 7); });
+    actor(2, [&] { (void)set_beside(job(), 0, 0, {1, 0}, 0, 7); });
     actor(0, [&] {
       (void)add(job(), 0, 0, 2, kAll);
       subtract(job(), 0, 0, 3);
@@ -395,7 +395,7 @@ TEST_F(Interleaving, ReapersThatMeetAndDieGiveBackTheDeadsShareOnce) {
   most_switches = 5;
   scene = [&] {
     held_before(0, 5);
-    set_beside(job(), 0, 0, {1, 0}, 2);
+    (void)set_beside(job(), 0, 0, {1, 0}, 0, 2);
     held_before(2, 4);
     actor(2, [&] { (void)reap_slot(job(), 1, 0, world_of_the_run()); });
     actor(3, [&] { (void)reap_slot(job(), 1, 0, world_of_the_run()); });

@@ -136,9 +136,9 @@ std::uint64_t beside_bytes(const wire::Job& job, std::uint32_t device, std::uint
   return share_at(job, device, beside_of(slot)) * wire::kGranule;
 }
 
-void measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
-                    std::uint64_t bytes) {
-  set_beside(job, device, slot, owner, granules(bytes));
+bool measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                    std::uint64_t from, std::uint64_t to) {
+  return set_beside(job, device, slot, owner, granules(from), granules(to));
 }
 
 std::uint64_t total_bytes(const wire::Job& job, std::uint32_t device) {

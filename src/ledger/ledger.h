@@ -106,12 +106,13 @@ class Account {
   std::uint32_t slot_ = 0;
 };
 
-// What was measured of a process beside its calls becomes `bytes`, also over
-// the limit. Any process of the job may measure any other: the charges a
-// process makes itself are left alone, and nothing happens when `owner` no
-// longer sits in the slot.
-void measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
-                    std::uint64_t bytes);
+// What was measured of a process beside its calls becomes `to`, also over the
+// limit. Any process of the job may measure any other: the charges a process
+// makes itself are left alone. False, and nothing changes, when it is not
+// `from` any more, the figure before the measurement, or when `owner` no longer
+// sits in the slot.
+bool measure_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                    std::uint64_t from, std::uint64_t to);
 std::uint64_t beside_bytes(const wire::Job& job, std::uint32_t device, std::uint32_t slot);
 
 // What `slot` holds on `device`, bytes, measured and charged; exact at some

@@ -203,7 +203,7 @@ TEST_F(Ledger, PeaksAreTheHighestTotalAndTheHighestShare) {
 
 TEST_F(Ledger, WhatIsMeasuredBesideCountsAndLeavesTheChargeAlone) {
   ASSERT_TRUE(mine_.reserve(2 * kG));
-  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), 5 * kG);
+  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), 0, 5 * kG);
   EXPECT_EQ(used(), 7 * kG);
   EXPECT_EQ(mine_.own_bytes(), 7 * kG);
   EXPECT_EQ(mine_.own_pending(), 2 * kG);
@@ -211,21 +211,28 @@ TEST_F(Ledger, WhatIsMeasuredBesideCountsAndLeavesTheChargeAlone) {
   EXPECT_EQ(mine_.context_bytes(), 5 * kG);
   EXPECT_FALSE(other_.reserve(2 * kG));
   EXPECT_EQ(world_.naps, 0u) << "what is measured is there to stay";
-  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), kG);
+  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), 5 * kG, kG);
   EXPECT_EQ(used(), 3 * kG);
   mine_.uncharge(2 * kG);
   EXPECT_EQ(used(), kG);
 }
 
 TEST_F(Ledger, WhatIsMeasuredMayBeOverTheLimit) {
-  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), 10 * kG);
+  measure_beside(*job_, device_, mine_.slot(), owner_of(*job_, mine_.slot()), 0, 10 * kG);
   EXPECT_EQ(used(), 10 * kG);
   EXPECT_EQ(mine_.usage().peak, 10 * kG);
 }
 
+TEST_F(Ledger, AnOldMeasurementDoesNotReplaceANewerOne) {
+  const Owner owner = owner_of(*job_, mine_.slot());
+  EXPECT_TRUE(measure_beside(*job_, device_, mine_.slot(), owner, 0, 5 * kG));
+  EXPECT_FALSE(measure_beside(*job_, device_, mine_.slot(), owner, 0, 3 * kG));
+  EXPECT_EQ(used(), 5 * kG);
+}
+
 TEST_F(Ledger, NothingIsMeasuredForSomebodyWhoLeft) {
-  measure_beside(*job_, device_, mine_.slot(), {99, 0}, 5 * kG);
-  measure_beside(*job_, device_, mine_.slot(), {1, 99}, 5 * kG);
+  measure_beside(*job_, device_, mine_.slot(), {99, 0}, 0, 5 * kG);
+  measure_beside(*job_, device_, mine_.slot(), {1, 99}, 0, 5 * kG);
   EXPECT_EQ(used(), 0u);
 }
 

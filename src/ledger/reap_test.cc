@@ -48,7 +48,7 @@ TEST_F(Reap, TheDeadGiveBackEverythingOnEveryDevice) {
   ASSERT_TRUE(account(slot).reserve(5 * kG));  // killed before it was settled
   ASSERT_TRUE(on_second.reserve(7 * kG));
   on_second.commit(7 * kG);
-  measure_beside(*job_, second, slot, {1, 0}, 3 * kG);
+  measure_beside(*job_, second, slot, {1, 0}, 0, 3 * kG);
   world_.dead.insert(1);
   EXPECT_EQ(reap_now(), 1u);
   EXPECT_EQ(used(), 0u);
@@ -112,7 +112,8 @@ TEST_F(Reap, WhatWasMeasuredForASlotTooLateIsGivenBackByTheNextReaper) {
   claim(2);
   world_.dead.insert(1);
   ASSERT_EQ(reap_now(), 1u);
-  set_beside(*job_, device_, slot, {0, 0}, 5);  // as by a measurer that looked before the reaping
+  set_beside(*job_, device_, slot, {0, 0}, 0,
+             5);  // as by a measurer that looked before the reaping
   ASSERT_EQ(used(), 5 * kG);
   (void)reap_now();
   EXPECT_EQ(used(), 0u);

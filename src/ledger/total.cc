@@ -108,19 +108,20 @@ void subtract(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uin
   }
 }
 
-void set_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
-                std::uint64_t count) {
+bool set_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                std::uint64_t from, std::uint64_t to) {
   const Place place = beside_of(slot);
   for (;;) {
     const Snapshot now = look(job, device);
     help(job, device, now);
-    if (!(owner_of(job, slot) == owner)) return;
+    if (!(owner_of(job, slot) == owner)) return false;
     const std::uint64_t old = share_in(job, device, now.total, place);
     const std::uint64_t charge = share_in(job, device, now.total, charge_of(slot));
-    if (old == count || count > kMaxSum - (now.total.sum - old)) return;
-    if (!advance(job, device, now, place, old, count)) continue;
-    note_peaks(job, device, slot, now.total.sum - old + count, charge + count);
-    return;
+    // Compared against the total that the swap below expects.
+    if (old != from || to > kMaxSum - (now.total.sum - old)) return false;
+    if (!advance(job, device, now, place, old, to)) continue;
+    note_peaks(job, device, slot, now.total.sum - old + to, charge + to);
+    return true;
   }
 }
 

@@ -25,10 +25,10 @@ constexpr std::uint64_t granules(std::uint64_t bytes) {
 // Never below zero: a charge that its owner overdraws is empty.
 void subtract(wire::Job& job, std::uint32_t device, std::uint32_t slot, std::uint64_t count);
 
-// What lies beside the charge becomes `count`, unless the slot is no longer
-// that owner's.
-void set_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
-                std::uint64_t count);
+// What lies beside the charge becomes `to`. False: it is not `from` any more,
+// or the slot is no longer that owner's, and nothing changes.
+bool set_beside(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner,
+                std::uint64_t from, std::uint64_t to);
 
 // Makes both shares of a slot zero, unless it is no longer that owner's.
 void return_shares(wire::Job& job, std::uint32_t device, std::uint32_t slot, const Owner& owner);

@@ -87,7 +87,8 @@ CUresult create_array(Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descripti
   array->description = description;
   VRAM_SIM_TRY(shape_of(description, &array->view));
   if ((description.Flags & kWithoutMemory) == 0) {
-    VRAM_SIM_TRY(device_allocate(context, shape_bytes(array->view), &array->view.base));
+    VRAM_SIM_TRY(device_allocate(context, shape_bytes(array->view), &array->view.base,
+                                 array->view.width_bytes / description.Width));
   }
   const std::lock_guard held(arrays().mutex);
   *out = handle_of(*array);
@@ -145,7 +146,8 @@ CUresult create_mipmap(Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descript
     if (!halve(&level)) break;
   }
   if ((description.Flags & kWithoutMemory) == 0) {
-    VRAM_SIM_TRY(device_allocate(context, mipmap->bytes, &mipmap->base));
+    VRAM_SIM_TRY(device_allocate(context, mipmap->bytes, &mipmap->base,
+                                 mipmap->levels[0]->view.width_bytes / description.Width));
   }
   const std::lock_guard held(arrays().mutex);
   for (const auto& array : mipmap->levels) {

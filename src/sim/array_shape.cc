@@ -10,7 +10,11 @@
 namespace vram::sim {
 namespace {
 
-constexpr size_t kRowAlignment = 32;
+// Bytes lie in tiles of 64 bytes by 8 rows, and up to 16 tiles stand on one another in a block:
+// 1000 x 1000 floats take 4032 x 1024 bytes on an H200.
+constexpr size_t kTileBytes = 64;
+constexpr size_t kTileRows = 8;
+constexpr size_t kMostTiles = 16;
 // Of any dimension; keeps the products below from overflowing.
 constexpr size_t kLargestExtent = 1u << 20;
 
@@ -39,6 +43,13 @@ CUresult element_bytes(CUarray_format format, unsigned channels, size_t* out) {
   return CUDA_SUCCESS;
 }
 
+size_t padded_rows(size_t rows) {
+  if (rows == 0) return 1;  // one dimension
+  size_t block = kTileRows;
+  while (block < rows && block < kTileRows * kMostTiles) block *= 2;
+  return round_up(rows, block);
+}
+
 unsigned half(size_t extent) { return static_cast<unsigned>(std::max<size_t>(extent / 2, 1)); }
 
 }  // namespace
@@ -51,12 +62,12 @@ CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& description, ArrayView* out) {
   out->width_bytes = description.Width * element;
   out->height = std::max<size_t>(description.Height, 1);
   out->depth = std::max<size_t>(description.Depth, 1);
-  out->pitch = round_up(out->width_bytes, kRowAlignment);
-  out->rows_per_slice = out->height;
+  out->pitch = round_up(out->width_bytes, kTileBytes);
+  out->rows_per_slice = padded_rows(description.Height);
   return CUDA_SUCCESS;
 }
 
-uint64_t shape_bytes(const ArrayView& view) { return view.pitch * view.height * view.depth; }
+uint64_t shape_bytes(const ArrayView& view) { return view.pitch * view.rows_per_slice * view.depth; }
 
 bool halve(CUDA_ARRAY3D_DESCRIPTOR* description) {
   const bool layered = (description->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
@@ -70,7 +81,7 @@ bool halve(CUDA_ARRAY3D_DESCRIPTOR* description) {
 
 CUDA_ARRAY_MEMORY_REQUIREMENTS requirements_for(uint64_t bytes) {
   CUDA_ARRAY_MEMORY_REQUIREMENTS requirements = {};
-  requirements.size = round_up(bytes, kPieceBytes);
+  requirements.size = bytes;
   requirements.alignment = kPieceBytes;
   return requirements;
 }

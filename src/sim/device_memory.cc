@@ -25,6 +25,7 @@ struct Region {
   Context* context = nullptr;
   uint64_t object = 0;
   bool is_slab = false;
+  size_t kind = 0;      // of a slab
   RangeAllocator free;  // of a slab
   uint64_t free_bytes = 0;
   uint64_t too_large = UINT64_MAX;  // no hole of so many bytes has been found since the last free
@@ -33,7 +34,7 @@ struct Region {
 struct Regions {
   std::mutex mutex;
   std::map<CUdeviceptr, Region> by_base;
-  std::map<Context*, std::map<CUdeviceptr, Region*>> slabs_with_room;
+  std::map<std::pair<Context*, size_t>, std::map<CUdeviceptr, Region*>> slabs_with_room;
   std::vector<RegionView> quarantine;  // freed here, held elsewhere
 };
 
@@ -87,8 +88,8 @@ void delete_region(Region& region) {
   }
 }
 
-CUdeviceptr carve(Context& context, uint64_t bytes) {
-  std::map<CUdeviceptr, Region*>& with_room = regions().slabs_with_room[&context];
+CUdeviceptr carve(Context& context, uint64_t bytes, size_t kind) {
+  std::map<CUdeviceptr, Region*>& with_room = regions().slabs_with_room[{&context, kind}];
   for (const auto& [base, slab] : with_room) {
     if (slab->free_bytes < bytes || slab->too_large <= bytes) continue;
     const CUdeviceptr block = slab->free.allocate(bytes, kGranule);
@@ -103,6 +104,7 @@ CUdeviceptr carve(Context& context, uint64_t bytes) {
   Region* const slab = new_region(context, kPieceBytes);
   if (slab == nullptr) return 0;
   slab->is_slab = true;
+  slab->kind = kind;
   slab->free.add(slab->base, slab->bytes);
   slab->free_bytes = slab->bytes - bytes;
   with_room[slab->base] = slab;
@@ -113,7 +115,8 @@ void release_block(CUdeviceptr base, size_t bytes) {
   const std::lock_guard held(regions().mutex);
   Region* const region = find_region(base);
   if (region->is_slab) {
-    std::map<CUdeviceptr, Region*>& with_room = regions().slabs_with_room[region->context];
+    std::map<CUdeviceptr, Region*>& with_room =
+        regions().slabs_with_room[{region->context, region->kind}];
     const uint64_t granules = round_up(bytes, kGranule);
     region->free.release(base, granules);
     region->free_bytes += granules;
@@ -133,7 +136,7 @@ CUresult charge(int device, size_t bytes) {
 
 void uncharge(int device, size_t bytes) { driver().machine->uncharge(card_of(device), bytes); }
 
-CUresult device_allocate(Context& context, size_t bytes, CUdeviceptr* out) {
+CUresult device_allocate(Context& context, size_t bytes, CUdeviceptr* out, size_t kind) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   // Also keeps the rounding below from overflowing.
   if (bytes > driver().machine->card_bytes(card_of(context.device))) {
@@ -143,7 +146,7 @@ CUresult device_allocate(Context& context, size_t bytes, CUdeviceptr* out) {
   {
     const std::lock_guard held(regions().mutex);
     if (bytes <= kLargestSlabRequest) {
-      base = carve(context, round_up(bytes, kGranule));
+      base = carve(context, round_up(bytes, kGranule), kind);
     } else if (Region* const region = new_region(context, round_up(bytes, kPieceBytes))) {
       base = region->base;
     }

@@ -55,7 +55,10 @@ struct Allocation {
 // As cuMemAlloc: charged by slabs and 2 MiB pieces, freed with the context at the latest.
 // CUDA_ERROR_OUT_OF_MEMORY; CUDA_ERROR_INVALID_VALUE for 0 bytes. Not visible to the program as an
 // own call: no fault injection, no capture check.
-[[nodiscard]] CUresult device_allocate(Context& context, size_t bytes, CUdeviceptr* out);
+// Small requests share slabs with others of the same kind: 0 for addresses, else an array's element
+// size in bytes.
+[[nodiscard]] CUresult device_allocate(Context& context, size_t bytes, CUdeviceptr* out,
+                                       size_t kind = 0);
 // CUDA_ERROR_INVALID_VALUE unless it is the base of a device_allocate()d range.
 [[nodiscard]] CUresult device_free(CUdeviceptr base);
 

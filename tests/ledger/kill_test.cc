@@ -118,7 +118,8 @@ class Hammer {
     const auto slot = static_cast<std::uint32_t>(random_() % kMembers);
     const ledger::Owner owner = ledger::owner_of(job_, slot);
     if (!ledger::occupied(owner.identity)) return;
-    ledger::measure_beside(job_, account_.device(), slot, owner, random_() % 4 * kG);
+    const std::uint64_t known = ledger::beside_bytes(job_, account_.device(), slot);
+    (void)ledger::measure_beside(job_, account_.device(), slot, owner, known, random_() % 4 * kG);
   }
 
   const ledger::Account account_;

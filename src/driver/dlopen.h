@@ -1,6 +1,12 @@
 #pragma once
 
-// What dlopen.cc needs of another stand-in in the same process: NVML's answers for its own names.
-// Exported by it under this name; absent when it is not loaded.
+// What CUDA's stand-in needs of NVML's in the same process. Exported by it under these names;
+// absent when it is not loaded.
 
-extern "C" void* vram_nvml_open(const char* file_name, int flags, int* handled);
+// Answers a dlopen of one of NVML's names.
+extern "C" [[gnu::visibility("default")]] void* vram_nvml_open(const char* file_name, int flags,
+                                                               int* handled);
+
+// NVML's own function of this name, which no lookup finds any more once its exports lead to what a
+// program is shown. Null: there is none.
+extern "C" [[gnu::visibility("default")]] void* vram_nvml_real(const char* name);

@@ -52,7 +52,7 @@ bool stands_for(const char* file_name);
 // The handler of a function the driver gave out, or the function itself when it is not governed.
 void* governed(void* real_function);
 
-// dlsym in the real library, past our redirection.
+// dlsym in the real library, for names that are not governed.
 void* real_symbol(const char* name);
 
 }  // namespace vram::driver

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "driver/dlopen.h"
 #include "interpose/job.h"
 
 namespace vram::interpose {
@@ -20,9 +21,19 @@ struct Nvml {
 Nvml nvml{};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
+// Where NVML's stand-in is loaded, the library's exports lead to what a program is shown. What is
+// measured has to be what the card holds.
+void* own_function(void* library, const char* name) {
+  void* at = dlsym(RTLD_DEFAULT, "vram_nvml_real");
+  if (at == nullptr) at = dlsym(library, "vram_nvml_real");
+  const auto real = reinterpret_cast<decltype(&vram_nvml_real)>(at);
+  void* own = real == nullptr ? nullptr : real(name);
+  return own != nullptr ? own : dlsym(library, name);
+}
+
 template <typename Function>
 bool find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
+  *function = reinterpret_cast<Function>(own_function(library, name));
   return *function != nullptr;
 }
 

@@ -1,6 +1,7 @@
 // The real libnvidia-ml.so.1 as this stand-in knows it, and how a program's dlopen gets it.
 
 #include <dlfcn.h>
+#include <string.h>
 
 #include "driver/dlopen.h"
 #include "driver/library.h"
@@ -65,4 +66,13 @@ void* vram_nvml_open(const char* file_name, int flags, int* handled) {
   *handled = 1;
   // By the path it was loaded from, our own dlopen lets this call through: see opening().
   return open_real_again(flags & ~RTLD_DEEPBIND);
+}
+
+void* vram_nvml_real(const char* name) {
+  using namespace vram::driver;
+  if (!load()) return nullptr;
+  for (const Row& row : kRows) {
+    if (strcmp(row.name, name) == 0) return *row.real;
+  }
+  return real_symbol(name);
 }

@@ -54,5 +54,24 @@ TEST(View, FollowsACardNamedByUuid) {
   EXPECT_EQ(outcome.out, "0 is card 1\n") << outcome.err;
 }
 
+// Whatever name the management library is opened by.
+TEST(View, OfTheManagementLibraryIsTheLimitByEveryName) {
+  const Bench bench;
+  for (const std::string& name : {std::string("libnvidia-ml.so.1"), std::string("libnvidia-ml.so"),
+                                  built("lib/sim/libnvidia-ml.so.1")}) {
+    const Outcome outcome =
+        bench.governed({}, "/usr/bin/env",
+                       {"LD_LIBRARY_PATH=" + built("lib/sim"), "/usr/bin/python3", "-c",
+                        "import ctypes, sys\n"
+                        "n = ctypes.CDLL(sys.argv[1])\n"
+                        "d, m = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()\n"
+                        "n.nvmlInit_v2()\n"
+                        "n.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(d))\n"
+                        "print(n.nvmlDeviceGetMemoryInfo(d, m), m[0] >> 20)\n",
+                        name});
+    EXPECT_EQ(outcome.out, "0 4096\n") << name << "\n" << shown(outcome);
+  }
+}
+
 }  // namespace
 }  // namespace vram::interpose_test

@@ -39,6 +39,8 @@ void complete(wire::Job& job, wire::DeviceAccount& device, const Uuid& uuid,
   __atomic_store_n(&out[0], uuid.half[0], __ATOMIC_RELAXED);
   __atomic_store_n(&out[1], uuid.half[1], __ATOMIC_RELAXED);
   __atomic_store_n(&device.capacity, capacity, __ATOMIC_RELAXED);
+  // A process that meets a card does not know NVML's order; whoever does writes it afterwards.
+  __atomic_store_n(&device.index, -1, __ATOMIC_RELAXED);
   device.limit.compare_exchange_strong(unset, default_limit(job, capacity));
 }
 

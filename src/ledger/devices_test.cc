@@ -32,6 +32,16 @@ TEST(Devices, TheSameUuidIsTheSameAccount) {
   EXPECT_EQ(job->device[first].capacity, 1u << 20);
 }
 
+// Number 0 would be the first card's.
+TEST(Devices, ACardThatAProcessMeetsHasNoNumber) {
+  TestJob job;
+  const std::uint32_t met = find_or_add_device(*job, uuid_of(5).data(), 1 << 20);
+  EXPECT_EQ(job->device[met].index, -1);
+  job->device[met].index = 3;
+  EXPECT_EQ(find_or_add_device(*job, uuid_of(5).data(), 1 << 20), met);
+  EXPECT_EQ(job->device[met].index, 3);
+}
+
 TEST(Devices, UuidsThatDifferInOneBitAreTwoCards) {
   for (unsigned bit = 0; bit < 128; ++bit) {
     TestJob job;

@@ -52,6 +52,13 @@ Result<Done> apply_file(const SettingsFile& file, Layer layer, Settings* out) {
     set(&out->limit, *limit, layer, file.limit->origin);
     if (layer == Layer::kSystemFile) set(&out->ceiling, *limit, layer, file.limit->origin);
   }
+  // "false" takes back what a file before said, and no more.
+  const auto takes_back = [&](const std::optional<FileFlag>& flag, Preallocation value) {
+    if (!flag || flag->value || out->preallocation.value != value) return;
+    set(&out->preallocation, std::optional<Preallocation>(), layer, flag->origin);
+  };
+  takes_back(file.growth, Preallocation::kGrowth);
+  takes_back(file.greedy, Preallocation::kGreedy);
   const bool growth = file.growth && file.growth->value;
   const bool greedy = file.greedy && file.greedy->value;
   if (growth && greedy) return both_chosen(file.growth->origin, file.greedy->origin);

@@ -145,6 +145,18 @@ TEST_F(SettingsTest, GrowthAndGreedyExcludeEachOtherOnTheCommandLine) {
   EXPECT_EQ(resolve()->preallocation.value, Preallocation::kGreedy);
 }
 
+TEST_F(SettingsTest, FalseInTheUserFileTakesBackWhatTheSystemFileSays) {
+  system("growth = true\nquiet = true\n");
+  EXPECT_EQ(resolve()->preallocation.value, Preallocation::kGrowth);
+  EXPECT_TRUE(resolve()->quiet.value);
+  user("growth = false\nquiet = false\n");
+  EXPECT_FALSE(resolve()->preallocation.value.has_value());
+  EXPECT_EQ(resolve()->preallocation.origin, files_.user + ":1: growth");
+  EXPECT_FALSE(resolve()->quiet.value);
+  user("greedy = false\n");
+  EXPECT_EQ(resolve()->preallocation.value, Preallocation::kGrowth) << "the other one stays";
+}
+
 TEST_F(SettingsTest, ACardMayBeWrittenAsANumber) {
   user("gpu = 1\n");
   EXPECT_EQ(resolve()->gpu.value, "1");

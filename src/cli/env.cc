@@ -65,16 +65,6 @@ void drop_replaced(std::vector<NameValue>* variables) {
   }
 }
 
-std::string quoted(const std::string& value) {
-  const bool plain = value.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                         "_.,:=%+-/") == std::string::npos;
-  if (plain && !value.empty()) return value;
-  std::string text = "'";
-  for (const char c : value) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 Result<Printed> collect(const EnvOptions& options, Framework framework) {
   const Flags& flags = options.flags;
   if (!flags.growth && !flags.greedy && !flags.profile && !flags.limit) {
@@ -132,7 +122,8 @@ Result<Done> show_framework_environment(const EnvOptions& options) {
     return Done{};
   }
   for (const NameValue& variable : printed->variables) {
-    std::printf("export %s=%s\n", variable.name.c_str(), quoted(variable.value).c_str());
+    // No value that a framework knows needs quotes.
+    std::printf("export %s=%s\n", variable.name.c_str(), variable.value.c_str());
   }
   for (const std::string& note : printed->notes) std::printf("# %s\n", note.c_str());
   return Done{};

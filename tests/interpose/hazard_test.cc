@@ -1,10 +1,12 @@
 // Programs in awkward situations, each named after its own. What they print is the same with and
 // without a limit; what they check of the limit holds under `vram run`.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 
+#include "base/process_identity.h"
 #include "harness.h"
 #include "wire/job_file.h"
 
@@ -136,6 +138,25 @@ TEST_F(BadJobFile, IsIgnoredWhenAllowed) {
   for (const std::string& path : paths_) {
     const Outcome outcome = with_job(bench_, path, {"VRAM_ON_FAILURE=allow"});
     EXPECT_EQ(outcome.out, "0 201\n") << path << "\n" << shown(outcome);
+  }
+}
+
+// Every slot is taken by a process that lives: this one.
+TEST(FullJob, RefusesUnlessTheJobAllows) {
+  for (const wire::OnFailure policy : {wire::OnFailure::kRefuse, wire::OnFailure::kAllow}) {
+    const Bench bench;
+    const std::string path = bench.folder() + "/job";
+    const wire::Mapping made = wire::create_job(path.c_str());
+    ASSERT_NE(made.job, nullptr);
+    made.job->header.on_failure = policy;
+    for (wire::Word128& owner : made.job->owner) {
+      owner = {base::identity_of(getpid()), base::own_pid_namespace()};
+    }
+    const Outcome outcome = with_job(bench, path, {});
+    const bool allowed = policy == wire::OnFailure::kAllow;
+    EXPECT_EQ(outcome.out, allowed ? "0 201\n" : "304 304\n") << shown(outcome);
+    EXPECT_NE(outcome.err.find("the job has no room for this process"), std::string::npos);
+    wire::unmap_job(made.job);
   }
 }
 

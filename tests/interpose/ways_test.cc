@@ -19,7 +19,24 @@ INSTANTIATE_TEST_SUITE_P(All, Way,
                          ::testing::Values("alloc", "alloc_freed_in_order", "small", "pitch",
                                            "managed", "array", "array3d", "mipmap", "create",
                                            "create_map_release", "async", "async_freed_at_once",
-                                           "pool", "current_pool", "graph_node", "captured"),
+                                           "pool", "current_pool", "set_pool",
+                                           "waited_for_by_event", "graph_node", "graph_uploaded",
+                                           "graph_of_many_nodes", "captured"),
+                         [](const auto& one) { return std::string(one.param); });
+
+// These have calls of their own for a program with a default stream for each thread.
+class WayPerThread : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(WayPerThread, EndsAtTheLimitAndGivesBack) {
+  const Bench bench;
+  const Outcome outcome = bench.governed({"-m", "2GiB"}, "ways_per_thread",
+                                         {GetParam(), std::to_string(std::size_t{2} << 30)});
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WayPerThread,
+                         ::testing::Values("alloc_freed_in_order", "async", "pool", "graph_node",
+                                           "graph_uploaded", "captured"),
                          [](const auto& one) { return std::string(one.param); });
 
 void expect_holds(const std::string& program, const Words& options, const std::string& cards,
@@ -36,6 +53,9 @@ TEST(Memory, ContextsTakeTheirMemoryAlong) {
   expect_holds("contexts", {"-m", "90GiB"}, "1x141GiB", {std::to_string(std::size_t{90} << 30)});
 }
 TEST(Memory, ModulesCountWhileLoaded) { expect_holds("modules", {"-m", "1GiB"}, "1x24GiB"); }
+TEST(Memory, StreamsAreChargedAsTheCardSays) {
+  expect_holds("streams", {"-m", "600MiB"}, "1x24GiB", {std::to_string(std::size_t{600} << 20)});
+}
 TEST(Memory, SharedBetweenProcessesCountsOnce) {
   expect_holds("shared_between_processes", {"-m", "4GiB"}, "1x24GiB");
 }

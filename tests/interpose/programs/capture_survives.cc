@@ -5,6 +5,24 @@
 
 #include "program.h"
 
+namespace {
+
+void into_a_graph_that_is_there(CUstream stream, CUstream other, CUstreamCaptureMode mode) {
+  CUgraph graph = nullptr;
+  CUdeviceptr captured = 0;
+  CUdeviceptr ordered = 0;
+  OK(cuGraphCreate(&graph, 0));
+  OK(cuStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, mode));
+  OK(cuMemAllocAsync(&captured, 40 * kMiB, stream));
+  OK(cuMemAllocAsync(&ordered, 40 * kMiB, other));
+  OK(cuMemFreeAsync(ordered, other));
+  OK(cuMemFreeAsync(captured, stream));
+  OK(cuStreamEndCapture(stream, &graph));
+  OK(cuGraphDestroy(graph));
+}
+
+}  // namespace
+
 int main() {
   start();
   CUstream stream = nullptr;
@@ -43,5 +61,6 @@ int main() {
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
     OK(cuDeviceGraphMemTrim(0));
+    into_a_graph_that_is_there(stream, other, mode);
   }
 }

@@ -1,4 +1,7 @@
 // Contexts cost what they cost, and take with them what was allocated in them.
+#include <dlfcn.h>
+
+#include <initializer_list>
 #include <random>
 #include <vector>
 
@@ -30,6 +33,43 @@ void check_books(std::size_t limit) {
   }
 }
 
+// Every version of the call pays for its context, and one that does not fit is not there.
+void every_version_pays(std::size_t limit) {
+  using Flags = unsigned;
+  CUcontext context = nullptr;
+  const std::size_t before = left();
+  const auto check_and_destroy = [&](CUresult made) {
+    CHECK_IS(made, CUDA_SUCCESS);
+    check_books(limit);
+    CHECK(left() < before - 500 * kMiB);
+    OK(cuCtxDestroy(context));
+    CHECK_IS(left(), before);
+  };
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  CHECK(driver != nullptr);
+  for (const char* name : {"cuCtxCreate", "cuCtxCreate_v2"}) {
+    const auto create =
+        reinterpret_cast<CUresult (*)(CUcontext*, Flags, CUdevice)>(dlsym(driver, name));
+    check_and_destroy(create(&context, 0, 0));
+  }
+  const auto create =
+      reinterpret_cast<CUresult (*)(CUcontext*, CUexecAffinityParam*, int, Flags, CUdevice)>(
+          dlsym(driver, "cuCtxCreate_v3"));
+  check_and_destroy(create(&context, nullptr, 0, 0, 0));
+}
+
+// Retained twice, it ends with the second release and takes its memory along then.
+void held_twice(std::size_t limit) {
+  CUcontext context = nullptr;
+  CUdeviceptr block = 0;
+  OK(cuDevicePrimaryCtxRetain(&context, 0));
+  OK(cuMemAlloc(&block, 100 * kMiB));
+  OK(cuDevicePrimaryCtxRelease(0));
+  check_books(limit);
+  OK(cuMemFree(block));
+  check_books(limit);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -46,6 +86,9 @@ int main(int count, char** arguments) {
   CHECK(context == primary || context != nullptr);
   OK(cuCtxSetCurrent(context));
   check_books(limit);
+
+  every_version_pays(limit);
+  held_twice(limit);
 
   // Any number of contexts, in any order, some without a single allocation.
   std::mt19937 random_bits(1);

@@ -1,4 +1,4 @@
-// modules: a module's variables count while it is loaded. The limit is 1 GiB.
+// modules: a module's and a library's variables count while they are loaded. The limit is 1 GiB.
 #include "card.h"
 
 namespace {
@@ -11,6 +11,19 @@ constexpr char kFits[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".global .align 4 .b8 table[104857600];\n"
     ".visible .entry nothing() { ret; }\n";
+
+// A library comes onto the card when its first kernel is asked for, and goes when it is unloaded.
+void libraries(std::size_t before) {
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  OK(cuLibraryLoadData(&library, kFits, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  OK(cuLibraryGetKernel(&kernel, library, "nothing"));
+  OK(cuKernelGetFunction(&function, kernel));
+  CHECK(left() <= before - 100 * kMiB);
+  OK(cuLibraryUnload(library));
+  CHECK_IS(left(), before);
+}
 
 }  // namespace
 
@@ -30,5 +43,6 @@ int main() {
     CHECK_IS(cuModuleLoadData(&module, kTooLarge), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_IS(left(), before);
     CHECK_IS(held(), held_before);
+    libraries(before);
   }
 }

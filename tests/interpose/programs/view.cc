@@ -97,6 +97,19 @@ void check_list(nvmlDevice_t card, const char* name, std::vector<unsigned> expec
   CHECK(found == expected);
 }
 
+void check_details(nvmlDevice_t card, const std::vector<unsigned>& expected) {
+  nvmlProcessDetailList_t list = {};
+  nvmlProcessDetail_v1_t rows[16];
+  list.version = nvmlProcessDetailList_v1;
+  list.numProcArrayEntries = 16;
+  list.procArray = rows;
+  CHECK_IS(nvmlDeviceGetRunningProcessDetailList(card, &list), NVML_SUCCESS);
+  CHECK_IS(list.numProcArrayEntries, expected.size());
+  for (unsigned i = 0; i < list.numProcArrayEntries; ++i) {
+    CHECK(std::count(expected.begin(), expected.end(), rows[i].pid) == 1);
+  }
+}
+
 // A process that holds memory on the first card it sees. `environment` says whose it is.
 pid_t start_holder(const std::vector<std::string>& environment, int* ready) {
   int ends[2] = {};
@@ -151,6 +164,7 @@ void check_processes(const std::string& driver_folder) {
   check_list<nvmlProcessInfo_v1_t>(card, "nvmlDeviceGetComputeRunningProcesses", expected);
   check_list<nvmlProcessInfo_v2_t>(card, "nvmlDeviceGetComputeRunningProcesses_v2", expected);
   check_list<nvmlProcessInfo_t>(card, "nvmlDeviceGetComputeRunningProcesses_v3", expected);
+  check_details(card, expected);
   for (const pid_t child : {neighbour, own}) {
     kill(child, SIGKILL);
     CHECK_IS(waitpid(child, nullptr, 0), child);

@@ -35,6 +35,15 @@ void free_ordered() {
   blocks.clear();
   OK(cuStreamSynchronize(stream));
 }
+void free_and_wait_for_event() {
+  CUevent event = nullptr;
+  for (const CUdeviceptr block : blocks) OK(cuMemFreeAsync(block, stream));
+  blocks.clear();
+  OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+  OK(cuEventRecord(event, stream));
+  OK(cuEventSynchronize(event));
+  OK(cuEventDestroy(event));
+}
 
 std::vector<CUarray> arrays;
 void destroy_arrays() {
@@ -128,15 +137,31 @@ CUresult launch_node(std::size_t bytes) {
   if (result != CUDA_SUCCESS) blocks.pop_back();
   return result;
 }
-CUresult launch_child(std::size_t bytes) {
-  CUgraph parent = nullptr;
-  CUgraph const child = with_node(bytes);
-  CUgraphNode node = nullptr;
-  OK(cuGraphCreate(&parent, 0));
-  OK(cuGraphAddChildGraphNode(&node, parent, nullptr, 0, child));
-  OK(cuGraphDestroy(child));
-  const CUresult result = launch(parent);
+CUresult launch_among_many(std::size_t bytes) {
+  CUgraph const graph = with_node(bytes);
+  for (int i = 0; i < 300; ++i) {
+    CUgraphNode node = nullptr;
+    OK(cuGraphAddEmptyNode(&node, graph, nullptr, 0));
+  }
+  const CUresult result = launch(graph);
   if (result != CUDA_SUCCESS) blocks.pop_back();
+  return result;
+}
+// The memory is there before the first launch.
+CUresult upload_node(std::size_t bytes) {
+  CUgraph const graph = with_node(bytes);
+  CUgraphExec exec = nullptr;
+  CUDA_GRAPH_INSTANTIATE_PARAMS params = {};
+  OK(cuGraphInstantiateWithParams(&exec, graph, &params));
+  OK(cuGraphDestroy(graph));
+  const CUresult result = cuGraphUpload(exec, stream);
+  if (result == CUDA_SUCCESS) {
+    OK(cuGraphLaunch(exec, stream));
+    execs.push_back(exec);
+  } else {
+    OK(cuGraphExecDestroy(exec));
+    blocks.pop_back();
+  }
   return result;
 }
 CUresult launch_captured(std::size_t bytes) {
@@ -268,8 +293,25 @@ const std::map<std::string, Way> ways = {
         return keep(cuMemAllocAsync(&block, bytes, stream), block);
       },
       destroy_pool}},
+    {"set_pool",
+     {32 * kMiB, 32 * kMiB,
+      [](std::size_t bytes) {
+        CUdeviceptr block = 0;
+        CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+        OK(cuMemSetMemPool(&location, CU_MEM_ALLOCATION_TYPE_PINNED, own_pool()));
+        return keep(cuMemAllocAsync(&block, bytes, stream), block);
+      },
+      destroy_pool}},
+    {"waited_for_by_event",
+     {32 * kMiB, 32 * kMiB,
+      [](std::size_t bytes) {
+        CUdeviceptr block = 0;
+        return keep(cuMemAllocAsync(&block, bytes, stream), block);
+      },
+      free_and_wait_for_event}},
     {"graph_node", {32 * kMiB, 0, launch_node, destroy_execs}},
-    {"child_graph", {32 * kMiB, 0, launch_child, destroy_execs}},
+    {"graph_uploaded", {32 * kMiB, 0, upload_node, destroy_execs}},
+    {"graph_of_many_nodes", {32 * kMiB, 0, launch_among_many, destroy_execs}},
     {"captured", {32 * kMiB, 0, launch_captured, destroy_execs}},
 };
 

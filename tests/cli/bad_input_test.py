@@ -6,6 +6,7 @@ usage: bad_input_test.py BUILD
 import os
 import shutil
 import subprocess
+import unittest
 
 from command import FAKE_NVML, VRAM, CommandTest, main
 
@@ -49,6 +50,7 @@ WRONG_SETTINGS = [
                           "it out"),
     (("--alloc", "magic"), "--alloc: 'magic' is unknown; use driver"),
     (("--name", "7"), "--name: '7' is no name; use 1 to 63 characters without spaces, not only digits"),
+    (("--name", "a" * 64), f"--name: '{'a' * 64}' is no name; use 1 to 63 characters without spaces, not only digits"),
     (("--name", "my job"), "--name: 'my job' is no name; use 1 to 63 characters without spaces, not only digits"),
 ]
 
@@ -205,12 +207,43 @@ class BadInput(CommandTest):
         script = self.script("script", f"#!{static}\n")
         self.refused(SIM, f"'{script}': its interpreter '{static}' is statically linked, so its GPU memory cannot be limited; "
                      f"{next_step}", command=("--", script))
-        through_env = self.script("through-env", f"#!/usr/bin/env {static}\n")
-        self.refused(SIM, f"'{through_env}': its interpreter '{static}' is statically linked, so its GPU memory cannot be "
-                     f"limited; {next_step}", command=("--", through_env))
+        for line in (static, f"-S {static} -u", f"A=B {static}"):
+            through_env = self.script("through-env", f"#!/usr/bin/env {line}\n")
+            self.refused(SIM, f"'{through_env}': its interpreter '{static}' is statically linked, so its GPU memory cannot be "
+                         f"limited; {next_step}", command=("--", through_env))
         allowed = self.vram("run", *SIM, "--on-failure", "allow", "--", static)
         self.assertEqual(allowed.returncode, 0)
         self.assertIn(f"vram: warning: '{static}' is statically linked", allowed.stderr)
+
+    def test_programs_of_another_kind_cannot_be_governed(self):
+        next_step = "run a dynamically linked program of the same user, or accept that with --on-failure allow"
+        source = self.script("program.c", "int main(void) { return 0; }\n")
+        musl, narrow, foreign = (os.path.join(self.folder, name) for name in ("musl", "narrow", "foreign"))
+        subprocess.run(["cc", "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1", "-o", musl, source], check=True)
+        for path, at, byte in [(narrow, 4, 1), (foreign, 18, 183)]:  # the class 32 bits, the machine AArch64
+            shutil.copy(musl, path)
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(bytes([byte]))
+        for path, reason in [(musl, "is linked with musl"), (narrow, "is a 32-bit program"),
+                             (foreign, "is for another processor")]:
+            with self.subTest(path=path):
+                self.refused(SIM, f"'{path}' {reason}, so its GPU memory cannot be limited; {next_step}", command=("--", path))
+
+    def test_programs_that_change_the_user_cannot_be_governed(self):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root")
+        next_step = "run a dynamically linked program of the same user, or accept that with --on-failure allow"
+        for name, mode, owner in [("user", 0o4755, (60000, 0)), ("group", 0o2755, (0, 60000))]:
+            path = os.path.join(self.folder, name)
+            shutil.copy("/bin/true", path)
+            os.chown(path, *owner)
+            os.chmod(path, mode)
+            self.refused(SIM, f"'{path}' has the set-{name}-ID bit, so its GPU memory cannot be limited; {next_step}",
+                         command=("--", path))
+            os.chown(path, 0, 0)
+            os.chmod(path, mode)
+            self.assertEqual(self.vram("run", *SIM, "--", path).returncode, 0)
 
     def test_other_commands(self):
         for arguments, line, status in [

@@ -37,6 +37,10 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
     def test_values(self):
         self.assertEqual(self.offered("run", "--profile", ""), {"shared", "serve", "train"})
         self.assertEqual(self.offered("run", "--on-failure", "a"), {"allow"})
+        self.assertEqual(self.offered("run", "--alloc", ""), {"driver"})
+        self.assertEqual(self.offered("run", "-m", "4"), {"4GiB"})
+        self.assertEqual(self.offered("run", "--limit", "4"), {"4GiB"})
+        self.assertEqual(self.offered("ps", "--sim", "2"), {"2x24GiB"})
         self.assertEqual(self.offered("env", "j"), {"jax"})
         self.assertEqual(self.offered("config", ""), {"show", "--origin", "--json", "--help", "-h"})
         self.assertEqual(self.offered("completion", "z"), {"zsh"})
@@ -56,7 +60,8 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
     def test_other_shells_can_read_theirs(self):
         for shell in ("zsh", "fish"):
             script = self.vram("completion", shell).stdout
-            for word in ("run", "limit", "profile", "shared serve train"):
+            words = {"zsh": ("*::command:_normal", "1:value:(tensorflow jax"), "fish": ("__fish_complete_subcommand", "-a 'tensorflow jax")}
+            for word in ("run", "limit", "profile", "shared serve train", *words[shell]):
                 self.assertIn(word, script)
             if shutil.which(shell) is None:
                 continue

@@ -41,6 +41,21 @@ class Devices(CommandTest):
         self.assertEqual((second["used"], second["free"]), (1518 * MIB, 24 * GIB - 1518 * MIB))
         job, = second["jobs"]
         self.assertEqual((job["used"], job["limit"]), (1518 * MIB, 4 * GIB))
+        self.assertEqual(set(second), {"index", "uuid", "name", "pci", "total", "reserved", "used", "free", "mig", "jobs"})
+        self.assertEqual(set(job), {"id", "used", "limit"})
+        caps = r"^ *{} .* 24GiB +\S+ +\S+ +{} +{} +0000:"
+        lines = self.vram("devices", "--sim", "2x24GiB").stdout.splitlines()
+        self.assertRegex(lines[1], caps.format(0, 0, "0B"))
+        self.assertRegex(lines[2], caps.format(1, 1, "4GiB"))
+
+    def test_jobs_without_a_limit_promise_no_sum(self):
+        for limit in (("-m", "4GiB"), ()):
+            self.start("run", *limit, "--sim", "1x24GiB", "--", "sleep", "60")
+        self.wait_for(lambda: len(self.jobs()) == 2, "the jobs")
+        lines = self.vram("devices", "--sim", "1x24GiB").stdout.splitlines()
+        self.assertRegex(lines[1], r" 2 +- +0000:")
+        device, = self.json("devices", "--sim", "1x24GiB")["devices"]
+        self.assertEqual({job["limit"] for job in device["jobs"]}, {None, 4 * GIB})
 
     def test_an_old_management_library_is_enough(self):
         environment = {"LD_LIBRARY_PATH": FAKE_NVML, "FAKE_NVML_CARDS": "2", "FAKE_NVML_MIG": "1"}
@@ -72,6 +87,9 @@ class Presets(CommandTest):
                 ("jax", ("--growth",), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
                 ("jax", ("--greedy", "-m", "40%"), {"XLA_PYTHON_CLIENT_PREALLOCATE": "true",
                                                     "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.400"}),
+                ("jax", ("-m", "5%"), {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.050"}),
+                ("jax", ("-m", "0.5%"), {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.005"}),
+                ("jax", ("-m", "100%"), {"XLA_PYTHON_CLIENT_MEM_FRACTION": "1.0"}),
                 ("pytorch", ("--profile", "train"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
                 ("cupy", ("-m", "4GiB"), {"CUPY_GPU_MEMORY_LIMIT": "4294967296"}),
                 ("cupy", ("-m", "40%"), {"CUPY_GPU_MEMORY_LIMIT": "40%"}),

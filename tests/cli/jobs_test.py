@@ -46,6 +46,36 @@ class Jobs(CommandTest):
         self.assertRegex(lines[1], rf"^{job['id']} \(train\) +{job['pid']} +\S+ +sim0 +1518MiB +4GiB +37% +1518MiB +0 +\w+ +"
                          + re.escape(GREEDY))
 
+    def test_a_job_without_a_limit(self):
+        self.hold()
+        job, = self.jobs()
+        self.assertIsNone(job["devices"][0]["limit"])
+        self.assertRegex(self.vram("ps").stdout, rf"{job['id']} +{job['pid']} +\S+ +sim0 +1518MiB +- +- +1518MiB +0 ")
+
+    def test_json_has_all_there_is(self):
+        self.hold("-m", "4GiB")
+        job, = self.jobs()
+        device, = job["devices"]
+        process, = device["processes"]
+        self.assertEqual(set(job), {"id", "name", "uid", "pid", "command", "created_unix_ns", "simulated", "devices"})
+        self.assertEqual(set(device), {"index", "uuid", "name", "total", "used", "limit", "peak", "denials", "processes"})
+        self.assertEqual(set(process), {"pid", "uid", "used", "peak", "denials", "state", "command"})
+
+    def test_denials_are_counted_for_job_and_process(self):
+        ready, until = (os.path.join(self.folder, name) for name in ("ready", "until"))
+        self.start("run", "-m", "4GiB", *SIM, "--", GREEDY, "--ready", ready, "--until", until)
+        self.wait_for(lambda: os.path.exists(ready), "the program")
+        device, = self.jobs()[0]["devices"]
+        process, = device["processes"]
+        self.assertGreater(device["denials"], 0)
+        self.assertEqual(process["denials"], device["denials"])
+
+    def test_what_a_command_holds_cannot_move_the_cursor(self):
+        self.start("run", "-m", "4GiB", *SIM, "--", "sh", "-c", "exec sleep 60 # \x1b[2J")
+        job = self.wait_for(lambda: self.jobs(), "the job")[0]
+        self.assertEqual(job["command"], "sh -c exec sleep 60 # ?[2J")
+        self.assertNotIn("\x1b", self.vram("ps").stdout)
+
     def test_processes_of_a_job_are_summed(self):
         ready, until = (os.path.join(self.folder, name) for name in ("ready", "until"))
         one = f"exec {GREEDY} --take 100 --until {until} --ready {ready}"
@@ -56,6 +86,8 @@ class Jobs(CommandTest):
         self.assertEqual([process["used"] for process in device["processes"]], [618 * MIB] * 2)
         self.assertEqual(device["used"], 1236 * MIB)
         self.assertRegex(self.vram("ps").stdout, r"all 2 .* 1236MiB +4GiB +30% ")
+        for process in device["processes"]:
+            self.assertEqual(self.vram("limit", str(process["pid"]), "5GiB").returncode, 0)
 
     def test_a_job_without_gpu_memory(self):
         self.start("run", "-m", "4GiB", *SIM, "--", "sleep", "60")
@@ -104,6 +136,18 @@ class Jobs(CommandTest):
         self.assertEqual(names, ["empty.job", "link.job", "pipe.job", "text.job"])
         self.assertEqual(self.vram("ps").stderr.count("vram: not shown: "), 4)
 
+    def test_a_job_file_of_somebody_else_is_not_believed(self):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root")
+        self.hold("-m", "4GiB")
+        job, = self.jobs()
+        copy = os.path.join(self.state, "copy.job")
+        subprocess.run(["cp", "--sparse=always", os.path.join(self.state, job["id"] + ".job"), copy], check=True)
+        os.chown(copy, 60000, 60000)
+        shown = self.json("ps")
+        self.assertEqual([other["id"] for other in shown["jobs"]], [job["id"]])
+        self.assertEqual([entry.split(":")[0] for entry in shown["unreadable"]], [copy])
+
     def test_what_killed_commands_left_is_swept(self):
         process = self.start("run", "-m", "4GiB", *SIM, "--", "sleep", "60")
         job = self.wait_for(lambda: self.jobs(), "the job")[0]
@@ -145,6 +189,17 @@ class Jobs(CommandTest):
         with open(gate, "w", encoding="ascii"):
             pass
         self.assertIn("took 5626 MiB, then: out of memory", process.communicate(timeout=30)[0])
+
+    def test_a_new_limit_is_also_for_cards_the_job_has_not_met(self):
+        for number, (limit, took) in enumerate([("6GiB", "5626 MiB"), ("25%", "5626 MiB"), ("0=6GiB", "3578 MiB")]):
+            gate = os.path.join(self.folder, f"gate{number}")
+            process = self.start("run", "-q", "-m", "4GiB", "--gpu", "0", "--sim", "2x24GiB", "--", "sh", "-c",
+                                 f"while ! [ -e {gate} ]; do sleep 0.05; done; CUDA_VISIBLE_DEVICES=1 {GREEDY}")
+            job = self.wait_for(lambda: self.jobs(), "the job")[0]
+            self.assertEqual(self.vram("limit", job["id"], limit).returncode, 0)
+            with open(gate, "w", encoding="ascii"):
+                pass
+            self.assertIn(f"took {took}, then: out of memory", process.communicate(timeout=30)[0])
 
     def test_wrong_limits_change_nothing(self):
         self.hold("-m", "4GiB", "--name", "train")

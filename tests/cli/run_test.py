@@ -72,6 +72,12 @@ class Run(CommandTest):
         self.assertIn("took 7674 MiB, then: out of memory", result.stdout)
         self.assertRegex(result.stderr, r"GPU 1 peak 8GiB of 8GiB, \d+ requests denied .*; GPU 0 peak 0B of 4GiB")
 
+    def test_limit_holds_on_a_card_that_the_program_turns_to_itself(self):
+        for limit in ("4GiB", "16.7%"):
+            result = self.vram("run", "-m", limit, "--gpu", "0", *SIM2, "--", "env", "CUDA_VISIBLE_DEVICES=1", GREEDY)
+            self.assertRegex(result.stdout, r"took 35\d\d MiB, then: out of memory", result.stderr)
+            self.assertRegex(result.stderr, r"GPU \? peak 4(GiB|104MiB) of 4(\.0)?GiB")
+
     def test_inherited_cards_stay_as_they_are(self):
         for variable, indices in [("1", [1]), ("1,0", [1, 0]), ("0,9,1", [0]), ("", []), ("-1", []), ("0,0", [])]:
             with self.subTest(variable=variable):
@@ -143,6 +149,12 @@ class Run(CommandTest):
         self.config("quiet = true\n")
         self.assertEqual(self.vram("run", *SIM, "--", "true").stderr, "")
 
+    def test_summary_of_a_job_without_a_limit(self):
+        result = self.vram("run", *SIM, "--", GREEDY, "--take", "100")
+        self.assertRegex(result.stderr, r"^vram: job \w{4}: GPU 0 peak 618MiB of 24GiB \(no limit\)\n$")
+        result = self.vram("run", "--json", *SIM, "--", GREEDY, "--take", "100")
+        self.assertIsNone(json.loads(result.stderr)["devices"][0]["limit"])
+
     def test_summary_for_programs(self):
         result = self.vram("run", "--json", "-m", "4GiB", *SIM, "--", "sh", "-c", f"{GREEDY} >/dev/null; exit 3")
         summary = json.loads(result.stderr)
@@ -151,9 +163,12 @@ class Run(CommandTest):
         self.assertEqual((device["index"], device["limit"], device["peak"], device["largest_denied"]),
                          (0, 4 * GIB, 4 * GIB, 256 << 20))
         self.assertGreater(device["denials"], 0)
+        self.assertEqual(set(summary), {"schema", "job", "status", "devices"})
+        self.assertEqual(set(device), {"index", "uuid", "limit", "peak", "denials", "largest_denied"})
 
     def test_signals_sent_to_vram_reach_the_program(self):
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT,
+                       signal.SIGALRM, signal.SIGCONT):
             with self.subTest(signal=number):
                 ready = os.path.join(self.folder, "ready")
                 process = self.start("run", "-q", *SIM, "--", "sh", "-c",
@@ -213,6 +228,15 @@ class Run(CommandTest):
         self.assertIn("took 3578 MiB, then: out of memory", result.stdout)
         self.assertEqual(result.stderr.count("vram: job"), 1)
 
+    def test_inner_run_tells_frameworks(self):
+        result = self.vram("run", "-q", "-m", "4GiB", *SIM, "--", VRAM, "run", "--growth", "--", "printenv",
+                           "TF_FORCE_GPU_ALLOW_GROWTH")
+        self.assertEqual((result.stdout, result.returncode), ("true\n", 0))
+
+    def test_inner_run_checks_the_program(self):
+        result = self.vram("run", "-q", "-m", "4GiB", *SIM, "--", VRAM, "run", "--", self.folder)
+        self.assertEqual(result.stderr, f"vram: cannot run '{self.folder}': it is a folder; name a program in it\n")
+
     def test_inner_run_restores_what_was_cleaned_away(self):
         result = self.vram("run", "-q", "-m", "4GiB", *SIM, "--", "env", "-u", "LD_PRELOAD", VRAM, "run", "--", "printenv",
                            "LD_PRELOAD")
@@ -233,12 +257,24 @@ class Run(CommandTest):
         result = self.vram("run", "-m", "4GiB", "--on-failure", "allow", "--", "echo", "ran")
         self.assertEqual((result.stdout, result.returncode), ("ran\n", 0))
         self.assertIn("vram: warning: there is no NVIDIA driver", result.stderr)
+        result = self.vram("run", "-m", "4GiB", "--", "echo", "ran", environment={"VRAM_ON_FAILURE": "allow"})
+        self.assertEqual((result.stdout, result.returncode), ("ran\n", 0))
+        self.config('on_failure = "allow"\n')
+        self.assertEqual(self.vram("run", "-m", "4GiB", "--", "echo", "ran").stdout, "ran\n")
+        result = self.vram("run", "--on-failure", "refuse", "-m", "4GiB", "--", "echo", "ran",
+                           environment={"VRAM_ON_FAILURE": "allow"})
+        self.assertEqual((result.stdout, result.returncode), ("", 125))
 
     def test_settings_have_origins(self):
         path = self.config('\nprofile = "train"\n')
         settings = self.json("config", "show")["settings"]
         self.assertEqual(settings["profile"], {"value": "train", "origin": f"{path}:2: profile"})
         self.assertEqual(settings["limit"], {"value": None, "origin": "default"})
+        self.assertEqual(set(settings), {"limit", "ceiling", "gpu", "preallocation", "profile", "on_failure", "quiet", "sim"})
+        self.assertEqual(settings["quiet"]["value"], "false")
+        self.config("quiet = true\nsim = \"1x24GiB\"\n")
+        settings = self.json("config", "show")["settings"]
+        self.assertEqual((settings["quiet"]["value"], settings["sim"]["value"]), ("true", "1x24GiB"))
         shown = self.vram("config", "show", "--origin", environment={"VRAM_LIMIT": "40%"}).stdout
         self.assertRegex(shown, r"limit +40% +VRAM_LIMIT\n")
 

@@ -11,6 +11,8 @@ void charged_as_held(std::size_t limit) {
   OK(cuMemAlloc(&small, kKiB));
   std::vector<CUstream> streams(8);
   for (CUstream& stream : streams) OK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+  CUstream wrong = nullptr;
+  CHECK_IS(cuStreamCreate(&wrong, ~0u), CUDA_ERROR_INVALID_VALUE);
   // A slab is kept in reserve for small blocks.
   CHECK_IS(limit - left(), held() + 2 * kMiB);
   for (CUstream const stream : streams) OK(cuStreamDestroy(stream));

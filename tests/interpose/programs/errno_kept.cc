@@ -1,4 +1,8 @@
 // errno is the program's own: no governed call changes it, the first one included.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "program.h"
@@ -17,9 +21,22 @@ void keeps(const char* what, Call call) {
 
 #define KEEPS(call) keeps(#call, [&] { return call; })
 
+// A process of the job that dies with memory of the card.
+void leave_a_dead_one() {
+  const pid_t child = fork();
+  if (child == 0) {
+    CUdeviceptr block = 0;
+    start();
+    OK(cuMemAlloc(&block, kGiB));
+    kill(getpid(), SIGKILL);
+  }
+  CHECK_IS(waitpid(child, nullptr, 0), child);
+}
+
 }  // namespace
 
 int main() {
+  leave_a_dead_one();
   CUcontext context = nullptr;
   CUdeviceptr block = 0;
   CUdeviceptr large = 0;
@@ -35,6 +52,8 @@ int main() {
   KEEPS(cuInit(0));
   KEEPS(cuDevicePrimaryCtxRetain(&context, 0));
   OK(cuCtxSetCurrent(context));
+  KEEPS(cuMemGetInfo(&free, &total));  // finds the dead one
+  CHECK(free > 3 * kGiB);
   KEEPS(cuStreamCreate(&stream, 0));
   KEEPS(cuMemAlloc(&block, kMiB));
   KEEPS(cuMemAlloc(&large, kGiB));

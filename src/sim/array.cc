@@ -92,8 +92,7 @@ CUresult create_array(Context& context, const CUDA_ARRAY3D_DESCRIPTOR& descripti
   }
   const std::lock_guard held(arrays().mutex);
   *out = handle_of(*array);
-  arrays().arrays[*out] = array.get();
-  (void)array.release();
+  arrays().arrays[*out] = array.release();
   return CUDA_SUCCESS;
 }
 

@@ -67,7 +67,9 @@ CUresult shape_of(const CUDA_ARRAY3D_DESCRIPTOR& description, ArrayView* out) {
   return CUDA_SUCCESS;
 }
 
-uint64_t shape_bytes(const ArrayView& view) { return view.pitch * view.rows_per_slice * view.depth; }
+uint64_t shape_bytes(const ArrayView& view) {
+  return view.pitch * view.rows_per_slice * view.depth;
+}
 
 bool halve(CUDA_ARRAY3D_DESCRIPTOR* description) {
   const bool layered = (description->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;

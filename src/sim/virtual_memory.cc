@@ -120,9 +120,9 @@ void map_for_host(CUdeviceptr base, Mapping& mapping) {
 
 void unmap_for_host(CUdeviceptr base, Mapping& mapping) {
   if (!mapping.host_mapped) return;
-  (void)::mmap(reinterpret_cast<void*>(base), mapping.bytes, PROT_NONE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  mapping.host_mapped = false;
+  const void* const hidden = ::mmap(reinterpret_cast<void*>(base), mapping.bytes, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mapping.host_mapped = hidden == MAP_FAILED;
 }
 
 }  // namespace

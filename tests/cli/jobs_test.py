@@ -5,6 +5,7 @@ usage: jobs_test.py BUILD
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -242,7 +243,11 @@ class Jobs(CommandTest):
         uid = 60000 + os.getpid() % 5000
         environment = {name: value for name, value in self.environment.items() if name != "VRAM_STATE_DIR"}
         os.chmod(self.folder, 0o711)
-        process = subprocess.Popen(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", VRAM, "run", "-q",
+        # A copy where they can reach it: this tree may lie in root's home.
+        for folder in ("bin", "lib/vram", "lib/sim"):
+            shutil.copytree(os.path.join(BUILD, folder), os.path.join(self.folder, folder))
+        reachable = os.path.join(self.folder, "bin", "vram")
+        process = subprocess.Popen(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", reachable, "run", "-q",
                                     "-m", "4GiB", *SIM, "--name", f"theirs{uid}", "--", "sleep", "60"],
                                    env={**environment, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent"})
         self.addCleanup(subprocess.run, f"rm -rf /dev/shm/vram-{uid} /dev/shm/vram-sim-{uid}-*", shell=True, check=False)

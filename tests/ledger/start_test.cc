@@ -19,50 +19,58 @@ constexpr int kJoins = 101;
 
 struct Page {
   std::atomic<int> joined;
-  double us[kJoins];
+  double us;
 };
 
 // Opens the file, takes a slot and an account and backs them, in a fresh process.
-double median_join_us(const SharedJob& job, Page& page) {
-  for (int i = 0; i < kJoins; ++i) {
-    const pid_t child = start([&] {
-      const auto start = std::chrono::steady_clock::now();
-      const ledger::Account account = join(job.path());
-      if (!account.reserve(4096)) return 1;
-      account.commit(4096);
-      const auto end = std::chrono::steady_clock::now();
-      page.us[i] = std::chrono::duration<double, std::micro>(end - start).count();
-      return 0;
-    });
-    EXPECT_TRUE(ended_well(child));
-    (void)ledger::reap(*job, ledger::real_world());
-  }
-  std::sort(page.us, page.us + kJoins);
-  return page.us[kJoins / 2];
+double join_us(const SharedJob& job, double* us) {
+  const pid_t child = start([&] {
+    const auto start = std::chrono::steady_clock::now();
+    const ledger::Account account = join(job.path());
+    if (!account.reserve(4096)) return 1;
+    account.commit(4096);
+    const auto end = std::chrono::steady_clock::now();
+    *us = std::chrono::duration<double, std::micro>(end - start).count();
+    return 0;
+  });
+  EXPECT_TRUE(ended_well(child));
+  (void)ledger::reap(*job, ledger::real_world());
+  return *us;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 TEST(Start, TakesNotTwiceAsLongBesideAThousandLivingProcesses) {
-  const SharedJob job(std::uint64_t{1} << 40);
+  const SharedJob empty(std::uint64_t{1} << 40);
+  const SharedJob crowded(std::uint64_t{1} << 40);
   Page& page = *static_cast<Page*>(shared_memory(sizeof(Page)));
-  const double alone = median_join_us(job, page);
   std::vector<pid_t> living;
   for (int i = 0; i < kMany; ++i) {
     living.push_back(start([&] {
-      (void)join(*job);
+      (void)join(*crowded);
       ++page.joined;
       for (;;) pause();
       return 0;
     }));
   }
   while (page.joined < kMany) usleep(1000);
-  const double beside_many = median_join_us(job, page);
+  // In turns: whatever else the machine does meets both.
+  std::vector<double> alone, beside_many;
+  for (int i = 0; i < kJoins; ++i) {
+    alone.push_back(join_us(empty, &page.us));
+    beside_many.push_back(join_us(crowded, &page.us));
+  }
   for (const pid_t member : living) kill(member, SIGKILL);
   for (const pid_t member : living) (void)ended_well(member);
-  printf("join: %.1f us alone, %.1f us beside %d processes: %.2f times\n", alone, beside_many,
-         kMany, beside_many / alone);
-  EXPECT_LE(beside_many, 2 * alone);
-  EXPECT_EQ(ledger::reap(*job, ledger::real_world()), static_cast<std::uint32_t>(kMany));
-  EXPECT_EQ(ledger::total_bytes(*job, job.device()), 0u);
+  const double ratio = median(beside_many) / median(alone);
+  printf("join: %.1f us alone, %.1f us beside %d processes: %.2f times\n", median(alone),
+         median(beside_many), kMany, ratio);
+  EXPECT_LE(ratio, 2);
+  EXPECT_EQ(ledger::reap(*crowded, ledger::real_world()), static_cast<std::uint32_t>(kMany));
+  EXPECT_EQ(ledger::total_bytes(*crowded, crowded.device()), 0u);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "sim/external_memory.h"
 #include "sim/ipc_memory.h"
 #include "sim/registry.h"
 
@@ -52,6 +53,7 @@ void free_host_kind(const Allocation& allocation) {
 
 CUresult free_kind(CUdeviceptr base, MemoryKind kind) {
   if (kind == MemoryKind::kImported) return close_import(base);
+  if (kind == MemoryKind::kExternal) return free_external_buffer(base);
   Allocation allocation;
   if (!take_allocation(base, kind, &allocation)) return CUDA_ERROR_INVALID_VALUE;
   if (kind == MemoryKind::kManaged || kind == MemoryKind::kHost) {

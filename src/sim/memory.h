@@ -37,6 +37,7 @@ enum class MemoryKind {
   kPool,        // stream-ordered
   kGraph,       // allocation node of a graph
   kImported,    // cuIpcOpenMemHandle
+  kExternal,    // a buffer on memory of another interface
 };
 
 struct Allocation {

@@ -5,6 +5,7 @@
 #include "sim/costs.h"
 #include "sim/driver.h"
 #include "sim/entry.h"
+#include "sim/external_memory.h"
 #include "sim/host_memory.h"
 #include "sim/memory.h"
 #include "sim/pool.h"
@@ -71,6 +72,8 @@ CUresult release(CUdeviceptr base, size_t* bytes) {
       return pool_free(base, 0, 0);
     case MemoryKind::kGraph:
       return graph_memory_uncommit(base);
+    case MemoryKind::kExternal:
+      return free_external_buffer(base);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

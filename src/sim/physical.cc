@@ -1,49 +1,18 @@
 #include "sim/physical.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstdio>
-#include <cstring>
-#include <string>
 
 #include "sim/address_space.h"
 #include "sim/driver.h"
 #include "sim/memory.h"
+#include "sim/memory_file.h"
 #include "sim/try.h"
 
 namespace vram::sim {
 namespace {
 
-constexpr char kFileName[] = "vram-sim-physical-";
-constexpr int kHostCard = -1;
-// Objects named after a file are told from numbered ones by their highest bit.
-constexpr uint64_t kFileObject = uint64_t{1} << 63;
-
 int card_or_host(int device) { return device < 0 ? kHostCard : card_of(device); }
-
-int new_file(int card, uint64_t bytes) {
-  const std::string name = kFileName + std::to_string(card);
-  const int file = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (file >= 0 && ::ftruncate(file, static_cast<off_t>(bytes)) != 0) {
-    ::close(file);
-    return -1;
-  }
-  return file;
-}
-
-// The card in the name of the file behind a descriptor; false when it is not one of ours.
-bool card_behind(int descriptor, int* card) {
-  char link[256];
-  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-  const ssize_t length = ::readlink(path.c_str(), link, sizeof(link) - 1);
-  if (length <= 0) return false;
-  link[length] = '\0';
-  const char* const name = std::strstr(link, kFileName);
-  return name != nullptr && std::sscanf(name + sizeof(kFileName) - 1, "%d", card) == 1;
-}
 
 int device_of_card(int card) {
   for (int device = 0; device < device_count(); ++device) {
@@ -61,7 +30,8 @@ CUresult take_memory(Physical& physical) {
   if (space == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (physical.device >= 0) VRAM_SIM_TRY(charge(physical.device, physical.bytes));
   if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-    physical.own_file = new_file(card_or_host(physical.device), physical.bytes);
+    physical.own_file =
+        new_memory_file(kPhysicalFile, card_or_host(physical.device), physical.bytes);
     physical.file_object = physical.own_file >= 0 ? object_behind(physical.own_file) : 0;
     if (physical.file_object != 0) return CUDA_SUCCESS;
     if (physical.own_file >= 0) ::close(physical.own_file);
@@ -88,15 +58,14 @@ void give_memory(Physical& physical) {
 }
 
 uint64_t object_behind(int descriptor) {
-  int card = 0;
-  struct stat status = {};
-  if (!card_behind(descriptor, &card) || ::fstat(descriptor, &status) != 0) return 0;
-  return kFileObject | status.st_ino;
+  MemoryFile file;
+  return memory_behind(kPhysicalFile, descriptor, &file) ? file.object : 0;
 }
 
 CUresult make_object(Physical& physical) {
   if (physical.device < 0 || physical.object != 0) return CUDA_SUCCESS;
-  const uint64_t object = physical.file_object;
+  const uint64_t object =
+      physical.file_object != 0 ? physical.file_object : driver().machine->new_object();
   if (!driver().machine->share(object, card_of(physical.device), physical.bytes)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -105,13 +74,11 @@ CUresult make_object(Physical& physical) {
 }
 
 CUresult adopt(int descriptor, Physical* out) {
-  int card = 0;
-  struct stat status = {};
-  if (!card_behind(descriptor, &card) || ::fstat(descriptor, &status) != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  MemoryFile file;
+  if (!memory_behind(kPhysicalFile, descriptor, &file)) return CUDA_ERROR_INVALID_VALUE;
+  const int card = file.card;
   Physical physical;
-  physical.bytes = static_cast<uint64_t>(status.st_size);
+  physical.bytes = file.bytes;
   physical.device = card == kHostCard ? -1 : device_of_card(card);
   if (card != kHostCard && physical.device < 0) return CUDA_ERROR_INVALID_DEVICE;
   physical.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -121,7 +88,7 @@ CUresult adopt(int descriptor, Physical* out) {
   physical.properties.location.id = physical.device < 0 ? 0 : physical.device;
   physical.own_file = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (physical.own_file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  physical.file_object = kFileObject | status.st_ino;
+  physical.file_object = file.object;
   if (physical.device >= 0) {
     physical.object = physical.file_object;
     const Machine::HoldStatus held =

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "foreign.h"
 #include "sim_test.h"
 
 namespace vram::sim_test {
@@ -366,6 +367,39 @@ TEST_F(Processes, ExportedPhysicalMemoryIsTheSameInBoth) {
     while (used_by(::getpid()) != kContextBytes + kBytes) ::usleep(1000);
     if (cuMemcpyDtoH(&value, range + 1, 1) != CUDA_SUCCESS || value != 0x17) return 6;
     return 0;
+  });
+  EXPECT_EQ(exit_status(importer), 0);
+  EXPECT_EQ(exit_status(exporter), 0);
+  EXPECT_EQ(card_used(), 0u);
+}
+
+TEST_F(Processes, ForeignMemoryIsChargedToItsOldestHolder) {
+  constexpr size_t kBytes = 64 * kMiB;
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  const pid_t exporter = start_child([&] {
+    uint64_t memory = 0;
+    int descriptor = -1;
+    if (use_primary() != CUDA_SUCCESS) return 1;
+    if (vram_sim_foreign_memory(0, kBytes, &memory, &descriptor) != CUDA_SUCCESS) return 2;
+    if (used_by(::getpid()) != kContextBytes + kBytes) return 3;
+    send_descriptor(fds[0], descriptor);
+    hear(kChild);
+    return 0;
+  });
+  const pid_t importer = start_child([&] {
+    if (use_primary() != CUDA_SUCCESS) return 1;
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC description = {};
+    description.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+    description.handle.fd = receive_descriptor(fds[1]);
+    description.size = kBytes;
+    CUexternalMemory memory = nullptr;
+    if (cuImportExternalMemory(&memory, &description) != CUDA_SUCCESS) return 2;
+    if (used_by(::getpid()) != kContextBytes) return 3;
+    say(kParent);  // lets the exporter end
+    while (used_by(::getpid()) != kContextBytes + kBytes) ::usleep(1000);
+    if (cuDestroyExternalMemory(memory) != CUDA_SUCCESS) return 4;
+    return used_by(::getpid()) == kContextBytes ? 0 : 5;
   });
   EXPECT_EQ(exit_status(importer), 0);
   EXPECT_EQ(exit_status(exporter), 0);

@@ -119,6 +119,16 @@ CUresult forget_graph(CUgraph handle) {
   return CUDA_SUCCESS;
 }
 
+CUresult move_graph(Graph& child, const Graph& parent) {
+  const std::lock_guard held(graph_lock());
+  const auto found = registry().owned.find(child.handle());
+  if (&child == &parent || found == registry().owned.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (child.executables > 0) return CUDA_ERROR_NOT_SUPPORTED;
+  registry().owned.erase(found);
+  child.moved = true;
+  return CUDA_SUCCESS;
+}
+
 GraphNode* add_node(Graph& graph, Operation operation, Context& context,
                     const std::vector<GraphNode*>& dependencies) {
   const std::lock_guard held(graph_lock());
@@ -156,6 +166,7 @@ std::shared_ptr<Graph> clone_graph(const Graph& graph) {
     Operation operation = node.operation;
     if (auto* child = std::get_if<ChildGraphCall>(&operation)) {
       child->graph = clone_graph(*child->graph);
+      child->moved = false;
     }
     GraphNode& copy = append(*clone, std::move(operation), node.context);
     copy.enabled = node.enabled;

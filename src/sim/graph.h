@@ -40,6 +40,7 @@ struct GraphNode {
 struct Graph : std::enable_shared_from_this<Graph> {
   std::list<GraphNode> nodes;
   int executables = 0;  // alive; at most one where the graph has memory nodes
+  bool moved = false;   // into the node of another graph, which it goes with
   std::vector<std::pair<CUuserObject, unsigned>> user_objects;
 
   Graph() = default;
@@ -61,6 +62,9 @@ struct Graph : std::enable_shared_from_this<Graph> {
 // Makes the graph the program's, to live until forget_graph().
 void give_to_program(const std::shared_ptr<Graph>& graph);
 [[nodiscard]] CUresult forget_graph(CUgraph handle);
+// Makes the program's graph a part of `parent`. CUDA_ERROR_INVALID_VALUE unless it is the program's
+// and another one, CUDA_ERROR_NOT_SUPPORTED while it has an executable.
+[[nodiscard]] CUresult move_graph(Graph& child, const Graph& parent);
 
 [[nodiscard]] GraphNode* add_node(Graph& graph, Operation operation, Context& context,
                                   const std::vector<GraphNode*>& dependencies);

@@ -143,6 +143,7 @@ GraphExec::~GraphExec() {
 CUresult instantiate(const std::shared_ptr<Graph>& graph, cuuint64_t flags,
                      std::shared_ptr<GraphExec>* out) {
   const std::lock_guard held(graph_lock());
+  if (graph->moved) return CUDA_ERROR_NOT_SUPPORTED;
   if (graph->executables > 0 && graph->has_memory_nodes()) return CUDA_ERROR_NOT_SUPPORTED;
   auto exec = std::make_shared<GraphExec>();
   exec->copy = clone_graph(*graph);
@@ -198,7 +199,7 @@ GraphNode* node_in(GraphExec& exec, const GraphNode& node) {
 
 UpdateOutcome update(GraphExec& exec, const std::shared_ptr<Graph>& graph) {
   const std::lock_guard held(graph_lock());
-  if (graph->has_memory_nodes() || exec.copy->has_memory_nodes()) {
+  if (graph->moved || graph->has_memory_nodes() || exec.copy->has_memory_nodes()) {
     return {CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, nullptr};
   }
   const UpdateOutcome outcome = compare(*exec.copy, *graph);

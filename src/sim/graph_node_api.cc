@@ -24,6 +24,20 @@ struct Place {
   size_t count;
 };
 
+// What a graph says to an operation that is to be a node of it.
+CUresult join_graph(const Graph& graph, const Operation& operation) {
+  if (const auto* child = std::get_if<ChildGraphCall>(&operation)) {
+    return child->moved ? move_graph(*child->graph, graph) : CUDA_SUCCESS;
+  }
+  // A graph that was moved into a node has the memory nodes it had then.
+  if (!graph.moved) return CUDA_SUCCESS;
+  if (std::holds_alternative<FreeCall>(operation)) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto* allocation = std::get_if<AllocationCall>(&operation);
+  if (allocation == nullptr) return CUDA_SUCCESS;
+  forget_graph_address(allocation->params.dptr);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // Adds a node whose content make(context, &content) gives.
 template <typename Make>
 CUresult add(const Place& place, Make make) {
@@ -43,6 +57,7 @@ CUresult add(const Place& place, Make make) {
   }
   NodeContent content;
   VRAM_SIM_TRY(make(*context, &content));
+  VRAM_SIM_TRY(join_graph(*graph, content.operation));
   *place.out =
       add_node(*graph, std::move(content.operation), *content.context, dependencies)->handle();
   return CUDA_SUCCESS;
@@ -56,6 +71,9 @@ CUresult change(GraphNode& node, Make make) {
   NodeContent content;
   VRAM_SIM_TRY(make(*context, &content));
   if (content.operation.index() != node.operation.index()) return CUDA_ERROR_INVALID_VALUE;
+  if (const auto* child = std::get_if<ChildGraphCall>(&content.operation)) {
+    if (child->moved) return CUDA_ERROR_NOT_SUPPORTED;
+  }
   node.operation = std::move(content.operation);
   node.context = content.context;
   return CUDA_SUCCESS;
@@ -158,7 +176,9 @@ auto host_maker(const CUDA_HOST_NODE_PARAMS* from) {
   return [=](Context& context, NodeContent* out) { return host_content(context, from, out); };
 }
 auto child_maker(CUgraph graph) {
-  return [=](Context& context, NodeContent* out) { return child_content(context, graph, out); };
+  return [=](Context& context, NodeContent* out) {
+    return child_content(context, graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, out);
+  };
 }
 auto record_maker(CUevent event) {
   return [=](Context& context, NodeContent* out) { return record_content(context, event, out); };

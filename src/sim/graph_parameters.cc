@@ -120,10 +120,16 @@ CUresult host_content(Context& current, const CUDA_HOST_NODE_PARAMS* from, NodeC
   return CUDA_SUCCESS;
 }
 
-CUresult child_content(Context& current, CUgraph handle, NodeContent* out) {
+CUresult child_content(Context& current, CUgraph handle, CUgraphChildGraphNodeOwnership ownership,
+                       NodeContent* out) {
   const std::shared_ptr<Graph> graph = find_graph(handle);
   if (!graph) return CUDA_ERROR_INVALID_VALUE;
-  if (graph->has_memory_nodes()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
+    *out = {ChildGraphCall{graph, true}, &current};
+    return CUDA_SUCCESS;
+  }
+  if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) return CUDA_ERROR_INVALID_VALUE;
+  if (graph->has_memory_nodes() || graph->moved) return CUDA_ERROR_NOT_SUPPORTED;
   *out = {ChildGraphCall{clone_graph(*graph)}, &current};
   return CUDA_SUCCESS;
 }
@@ -183,7 +189,7 @@ CUresult any_content(Context& current, CUgraphNodeParams* inout, NodeContent* ou
       return host_content(current, &host, out);
     }
     case CU_GRAPH_NODE_TYPE_GRAPH:
-      return child_content(current, inout->graph.graph, out);
+      return child_content(current, inout->graph.graph, inout->graph.ownership, out);
     case CU_GRAPH_NODE_TYPE_EMPTY:
       *out = {EmptyCall{}, &current};
       return CUDA_SUCCESS;

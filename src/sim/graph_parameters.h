@@ -24,7 +24,8 @@ struct NodeContent {
                                     CUcontext context, NodeContent* out);
 [[nodiscard]] CUresult host_content(Context& current, const CUDA_HOST_NODE_PARAMS* from,
                                     NodeContent* out);
-[[nodiscard]] CUresult child_content(Context& current, CUgraph graph, NodeContent* out);
+[[nodiscard]] CUresult child_content(Context& current, CUgraph graph,
+                                     CUgraphChildGraphNodeOwnership ownership, NodeContent* out);
 [[nodiscard]] CUresult record_content(Context& current, CUevent event, NodeContent* out);
 [[nodiscard]] CUresult wait_content(Context& current, CUevent event, NodeContent* out);
 [[nodiscard]] CUresult memory_operations_content(Context& current,

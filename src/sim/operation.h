@@ -65,6 +65,7 @@ struct FreeCall {
 
 struct ChildGraphCall {
   std::shared_ptr<Graph> graph;
+  bool moved = false;  // the graph that the program made, not a clone of it
 };
 
 struct EmptyCall {};

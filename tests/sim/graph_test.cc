@@ -251,6 +251,70 @@ TEST_F(Graphs, MemoryThatIsNotFreedInTheGraphIsTheProgramsToFree) {
   ASSERT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+// A graph with one allocation that is not freed in it.
+CUgraph graph_with_memory(size_t bytes, CUdeviceptr* block) {
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  parameters.bytesize = bytes;
+  EXPECT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters), CUDA_SUCCESS);
+  *block = parameters.dptr;
+  return graph;
+}
+
+CUresult add_child(CUgraph parent, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
+  CUgraphNode node = nullptr;
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  parameters.graph = {child, ownership};
+  return cuGraphAddNode(&node, parent, nullptr, nullptr, 0, &parameters);
+}
+
+TEST_F(Graphs, AGraphWithMemoryBecomesAChildByMovingOnly) {
+  CUdeviceptr block = 0;
+  CUgraph parent = nullptr;
+  CUgraphNode node = nullptr;
+  ASSERT_EQ(cuGraphCreate(&parent, 0), CUDA_SUCCESS);
+  const CUgraph child = graph_with_memory(8 * kMiB, &block);
+  EXPECT_EQ(cuGraphAddChildGraphNode(&node, parent, nullptr, 0, child), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(add_child(parent, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE),
+            CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(add_child(child, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(add_child(parent, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE), CUDA_SUCCESS);
+  EXPECT_EQ(node_count(parent), 1u);
+  const CUgraphExec exec = instantiate(parent);
+  run(exec);
+  EXPECT_EQ(reserved(), 32 * kMiB);
+  EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(parent), CUDA_SUCCESS);
+}
+
+TEST_F(Graphs, AMovedGraphIsItsParents) {
+  CUdeviceptr block = 0;
+  CUgraph parent = nullptr;
+  CUgraph other = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode node = nullptr;
+  ASSERT_EQ(cuGraphCreate(&parent, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphCreate(&other, 0), CUDA_SUCCESS);
+  const CUgraph child = graph_with_memory(kMiB, &block);
+  ASSERT_EQ(add_child(parent, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE), CUDA_SUCCESS);
+  EXPECT_NE(cuGraphInstantiate(&exec, child, 0), CUDA_SUCCESS);
+  EXPECT_NE(cuGraphDestroy(child), CUDA_SUCCESS);
+  EXPECT_NE(add_child(other, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE), CUDA_SUCCESS);
+  EXPECT_NE(add_child(other, child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE), CUDA_SUCCESS);
+  EXPECT_NE(cuGraphAddMemFreeNode(&node, child, nullptr, 0, block), CUDA_SUCCESS);
+  EXPECT_EQ(node_count(child), 1u) << "its handle stays good";
+  EXPECT_EQ(cuGraphDestroy(parent), CUDA_SUCCESS);
+  size_t count = 0;
+  EXPECT_NE(cuGraphGetNodes(child, nullptr, &count), CUDA_SUCCESS) << "it goes with its parent";
+  EXPECT_EQ(cuGraphDestroy(other), CUDA_SUCCESS);
+}
+
 TEST_F(Graphs, AreBuiltNodeByNode) {
   CUgraph graph = nullptr;
   ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);

@@ -124,7 +124,7 @@ CUresult create_context(int device, unsigned flags, unsigned api_version, Contex
 }
 
 CUresult destroy_context(Context& context) {
-  if (context.primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context.primary || context.green_home != nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   end_life(context);
   if (current_context() == &context) t_stack->pop_back();
   return CUDA_SUCCESS;
@@ -182,6 +182,24 @@ unsigned primary_flags(int device) {
   return contexts().primary[device].flags;
 }
 
+CUresult create_green(int device, Context** out) {
+  Context* home = nullptr;
+  VRAM_SIM_TRY(retain_primary(device, &home));
+  const CUresult result = create_context(device, home->flags, home->api_version, out);
+  if (result != CUDA_SUCCESS) {
+    (void)release_primary(device);
+    return result;
+  }
+  (*out)->green_home = home;
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy_green(Context& context) {
+  end_life(context);
+  if (current_context() == &context) t_stack->pop_back();
+  return release_primary(context.device);
+}
+
 Context* primary_context(int device) {
   const std::lock_guard held(contexts().mutex);
   Context* const context = contexts().primary[device].context;
@@ -205,9 +223,13 @@ CUresult require_context(Context** out) {
   VRAM_SIM_TRY(require_initialized());
   Context* const context = current_context();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->alive.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  if (const CUresult error = context_error(*context); error != CUDA_SUCCESS) return error;
-  *out = context;
+  Context& home = context->home();
+  if (!context->alive.load(std::memory_order_acquire) ||
+      !home.alive.load(std::memory_order_acquire)) {
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
+  if (const CUresult error = context_error(home); error != CUDA_SUCCESS) return error;
+  *out = &home;
   return CUDA_SUCCESS;
 }
 

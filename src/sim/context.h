@@ -5,6 +5,10 @@
 // ends it, and its handle stays the same over its lives. A context costs card memory while it is
 // alive, and everything allocated in it goes with it.
 //
+// A green context is a part of the device's multiprocessors: it has streams of its own, and
+// whatever else is made while it is current belongs to the primary context, its home, which it
+// retains.
+//
 // Ownership. A Context object is never deleted, so that a stale handle or reference is harmless;
 // `alive` says whether it may be used. Threads: each has its own stack of current contexts; all
 // functions may be called from any thread.
@@ -24,6 +28,7 @@ struct Context {
   int device = 0;
   uint64_t id = 0;  // cuCtxGetId: unique in the process, a new one for each life
   bool primary = false;
+  Context* green_home = nullptr;  // of a green context: the primary one
   unsigned api_version = 3020;
   std::atomic<unsigned> flags{0};
   std::atomic<bool> alive{false};
@@ -43,6 +48,10 @@ struct Context {
       0;  // of the card, for the context itself (not for what is allocated in it)
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
+
+  // Where what is made in it belongs.
+  [[nodiscard]] Context& home() { return green_home == nullptr ? *this : *green_home; }
+  [[nodiscard]] const Context& home() const { return green_home == nullptr ? *this : *green_home; }
 };
 
 // CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of a process that called it.
@@ -50,7 +59,8 @@ struct Context {
 
 // As above, then CUDA_ERROR_INVALID_CONTEXT without a context and CUDA_ERROR_CONTEXT_IS_DESTROYED
 // with a dead one. Each
-// entry point that works "in the current context" begins with it; `*out` is set on success only.
+// entry point that works "in the current context" begins with it; `*out`, set on success only, is
+// that context's home.
 [[nodiscard]] CUresult require_context(Context** out);
 
 // Checks the ordinal of a cuDevice... or cuCtxCreate call: CUDA_ERROR_INVALID_DEVICE.

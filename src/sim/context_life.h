@@ -14,7 +14,7 @@ namespace vram::sim {
 [[nodiscard]] CUresult create_context(int device, unsigned flags, unsigned api_version,
                                       Context** out);
 // Takes it off the calling thread's stack if it is on top. CUDA_ERROR_INVALID_CONTEXT for a
-// primary one.
+// primary or a green one.
 [[nodiscard]] CUresult destroy_context(Context& context);
 
 [[nodiscard]] CUresult retain_primary(int device, Context** out);
@@ -27,6 +27,10 @@ namespace vram::sim {
 
 // The calling thread's.
 [[nodiscard]] std::vector<Context*>& context_stack();
+
+// Retains the primary context of the device, and releases it.
+[[nodiscard]] CUresult create_green(int device, Context** out);
+[[nodiscard]] CUresult destroy_green(Context& context);
 
 // Makes the card keep exactly so much local memory for every resident thread.
 [[nodiscard]] CUresult set_local_memory(Context& context, size_t bytes_per_thread);

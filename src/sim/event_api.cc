@@ -45,7 +45,7 @@ CUresult record(DefaultStream meaning, CUevent handle, CUstream stream_handle, u
   VRAM_SIM_TRY(require_event(handle, &event));
   std::shared_ptr<Stream> stream;
   VRAM_SIM_TRY(require_stream(stream_handle, meaning, &stream));
-  if (event->context != &context_of(*stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->context != &context_of(*stream).home()) return CUDA_ERROR_INVALID_HANDLE;
   if (flags == CU_EVENT_RECORD_EXTERNAL && capture_of(*stream)) {
     return enqueue(stream, EventRecordCall{event});
   }

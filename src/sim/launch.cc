@@ -112,8 +112,8 @@ CUresult check_attribute(const KernelInfo& info, CUfunction_attribute attribute,
 CUresult prepare_kernel(Context& context, CUfunction function, const LaunchShape& shape,
                         void** parameters, void** extra, KernelCall* out) {
   KernelCall call;
-  VRAM_SIM_TRY(find_function(function, context, &call.function));
-  if (call.function->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+  VRAM_SIM_TRY(find_function(function, context.home(), &call.function));
+  if (call.function->context != &context.home()) return CUDA_ERROR_INVALID_HANDLE;
   if (!is_valid(shape)) return CUDA_ERROR_INVALID_VALUE;
   const KernelInfo& info = call.function->info;
   const unsigned threads = shape.block[0] * shape.block[1] * shape.block[2];

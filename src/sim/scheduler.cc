@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "sim/context.h"
+
 namespace vram::sim {
 namespace {
 
@@ -353,14 +355,16 @@ std::vector<Ticket> Scheduler::pending(const std::shared_ptr<Stream>& stream) {
 
 std::vector<Ticket> Scheduler::pending(Context& context) {
   const std::lock_guard held(mutex_);
-  const auto found = executions_.find(&context);
-  if (found == executions_.end()) return {};
-  const Execution& owner = found->second;
-  std::vector<Ticket> tickets{{owner.legacy, owner.legacy->submitted}};
-  for (const auto& stream : owner.created) tickets.push_back({stream, stream->submitted});
-  for (const auto& stream : owner.draining) tickets.push_back({stream, stream->submitted});
-  for (const auto& [thread, stream] : owner.per_thread) {
-    tickets.push_back({stream, stream->submitted});
+  std::vector<Ticket> tickets;
+  // Waiting for a primary context is waiting for its green contexts too.
+  for (const auto& [key, owner] : executions_) {
+    if (owner.context != &context && owner.context->green_home != &context) continue;
+    tickets.push_back({owner.legacy, owner.legacy->submitted});
+    for (const auto& stream : owner.created) tickets.push_back({stream, stream->submitted});
+    for (const auto& stream : owner.draining) tickets.push_back({stream, stream->submitted});
+    for (const auto& [thread, stream] : owner.per_thread) {
+      tickets.push_back({stream, stream->submitted});
+    }
   }
   return tickets;
 }

@@ -85,12 +85,12 @@ void destroy_execution(Context& context) {
 }
 
 CUresult context_error(const Context& context) {
-  return context.error.load(std::memory_order_acquire);
+  return context.home().error.load(std::memory_order_acquire);
 }
 
 void poison_context(Context& context, CUresult error) {
   CUresult sound = CUDA_SUCCESS;
-  context.error.compare_exchange_strong(sound, error, std::memory_order_acq_rel);
+  context.home().error.compare_exchange_strong(sound, error, std::memory_order_acq_rel);
 }
 
 }  // namespace vram::sim

@@ -9,6 +9,7 @@
 
 #include "sim/capture.h"
 #include "sim/event.h"
+#include "sim/green_context.h"
 #include "sim/memory_operations.h"
 #include "sim/operation.h"
 #include "sim/scheduler.h"
@@ -27,15 +28,29 @@ constexpr int kGreatestPriority = -5;
 // 64 streams cost 32 MiB on the card.
 constexpr size_t kStreamBytes = 524288;
 
+CUresult create_in(Context& context, CUstream* out, unsigned flags, int priority) {
+  VRAM_SIM_TRY(check_capture_allows_unsafe_call());
+  VRAM_SIM_TRY(charge_context(context, kStreamBytes));
+  priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
+  *out = Scheduler::instance().create(context, flags, priority)->handle();
+  return CUDA_SUCCESS;
+}
+
 CUresult create(CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   VRAM_SIM_TRY(require_usable_context(&context));
-  VRAM_SIM_TRY(check_capture_allows_unsafe_call());
-  VRAM_SIM_TRY(charge_context(*context, kStreamBytes));
-  priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
-  *out = Scheduler::instance().create(*context, flags, priority)->handle();
-  return CUDA_SUCCESS;
+  return create_in(*current_context(), out, flags, priority);
+}
+
+// Whichever context is current, and also where none is.
+CUresult create_green_stream(CUstream* out, CUgreenCtx handle, unsigned flags, int priority) {
+  GreenContext green;
+  VRAM_SIM_TRY(find_green(handle, &green));
+  if (out == nullptr || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
+  VRAM_SIM_TRY(context_error(*green.context));
+  return create_in(*green.context, out, flags, priority);
 }
 
 CUresult destroy(CUstream handle) {
@@ -118,10 +133,20 @@ CUresult get_context(DefaultStream meaning, CUstream handle, CUcontext* out) {
 }
 
 CUresult get_contexts(DefaultStream meaning, CUstream handle, CUcontext* out, CUgreenCtx* green) {
-  if (green == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = get_context(meaning, handle, out);
-  if (result == CUDA_SUCCESS) *green = nullptr;
-  return result;
+  if (out == nullptr || green == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  StreamRef stream;
+  VRAM_SIM_TRY(require_stream(handle, meaning, &stream));
+  *out = handle_of(context_of(*stream).home());
+  *green = green_handle_of(context_of(*stream));
+  return CUDA_SUCCESS;
+}
+
+CUresult get_green(CUstream handle, CUgreenCtx* out) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  StreamRef stream;
+  VRAM_SIM_TRY(require_stream(handle, DefaultStream::kLegacy, &stream));
+  *out = green_handle_of(context_of(*stream));
+  return CUDA_SUCCESS;
 }
 
 CUresult get_device(DefaultStream meaning, CUstream handle, CUdevice* out) {
@@ -238,8 +263,9 @@ CUresult copy_attributes(DefaultStream meaning, CUstream to, CUstream from) {
 CUresult synchronise_current() {
   Context* context = nullptr;
   VRAM_SIM_TRY(require_usable_context(&context));
-  VRAM_SIM_TRY(refuse_if_capturing(*context));
-  return synchronise_context(*context);
+  Context& current = *current_context();
+  VRAM_SIM_TRY(refuse_if_capturing(current));
+  return synchronise_context(current);
 }
 
 CUresult synchronise_given(CUcontext handle) {
@@ -261,6 +287,10 @@ extern "C" {
 VRAM_SIM_ONE(cuStreamCreate, create, (CUstream * stream, unsigned flags), (stream, flags, 0))
 VRAM_SIM_ONE(cuStreamCreateWithPriority, create, (CUstream * stream, unsigned flags, int priority),
              (stream, flags, priority))
+VRAM_SIM_ONE(cuGreenCtxStreamCreate, create_green_stream,
+             (CUstream * stream, CUgreenCtx context, unsigned flags, int priority),
+             (stream, context, flags, priority))
+VRAM_SIM_ONE(cuStreamGetGreenCtx, get_green, (CUstream stream, CUgreenCtx* out), (stream, out))
 VRAM_SIM_ONE(cuStreamDestroy, destroy, (CUstream stream), (stream))
 VRAM_SIM_ONE(cuStreamDestroy_v2, destroy, (CUstream stream), (stream))
 VRAM_SIM_BOTH(cuStreamSynchronize, _ptsz, synchronise, (CUstream stream), (stream))

@@ -17,7 +17,7 @@ CUresult require_stream(CUstream handle, DefaultStream meaning, std::shared_ptr<
   Context* context = nullptr;
   VRAM_SIM_TRY(require_usable_context(&context));
   std::shared_ptr<Stream> stream;
-  VRAM_SIM_TRY(find_stream(*context, handle, meaning, &stream));
+  VRAM_SIM_TRY(find_stream(*current_context(), handle, meaning, &stream));
   VRAM_SIM_TRY(context_error(context_of(*stream)));
   *out = std::move(stream);
   return CUDA_SUCCESS;

@@ -72,9 +72,13 @@ class Machine {
   [[nodiscard]] HoldStatus hold(uint64_t object);
   // As hold(); an object nobody holds is made anew and charged to this process.
   [[nodiscard]] HoldStatus hold_or_create(uint64_t object, int card, uint64_t bytes);
-  // Ends this process's hold. True when nobody else holds the object any more.
+  // Ends this process's hold. True when nobody else holds the object any more, nor a descriptor.
   bool drop(uint64_t object);
   [[nodiscard]] bool held_by_others(uint64_t object);
+  // One hold more of an object that this process holds, for as long as the given descriptor of the
+  // lifeline is open anywhere and the process lives. False when the table is full.
+  [[nodiscard]] bool hold_while_open(uint64_t object, int keeper);
+  void end_closed_holds();
 
   // Figures; memory of dead processes has been returned first (with hundreds of processes, of those
   // that died more than some milliseconds ago).
@@ -98,11 +102,14 @@ class Machine {
   [[nodiscard]] bool is_dead(uint32_t row) const;
   void clear_row(uint32_t row);
   void drop_hold(uint32_t index);
+  void drop_closed_holds();
   [[nodiscard]] bool take(int card, uint64_t bytes);
   [[nodiscard]] HoldStatus join(uint64_t object);
-  [[nodiscard]] HoldStatus add_hold(uint64_t object, int card, uint64_t bytes, bool paying);
+  [[nodiscard]] HoldStatus add_hold(uint64_t object, int card, uint64_t bytes, bool paying,
+                                    int keeper = kNoKeeper);
 
   static constexpr uint32_t kNoRow = UINT32_MAX;
+  static constexpr int kNoKeeper = -1;
 
   std::string name_;
   MachineLayout* layout_ = nullptr;

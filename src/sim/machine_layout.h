@@ -41,11 +41,13 @@ struct Hold {
   uint32_t row;
   uint16_t card;
   uint16_t paying;  // derived
+  int32_t keeper;   // of a lifeline that the hold ends with; -1: it ends when it is dropped
+  uint32_t unused;
 };
 
 struct MachineLayout {
   static constexpr uint64_t kMagic = 0x76726d73696d6d63;  // "vrmsimmc"
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
 
   uint64_t magic;  // written last
   uint32_t version;
@@ -62,7 +64,7 @@ struct MachineLayout {
 };
 
 static_assert(std::is_trivially_copyable_v<ProcessRow> && sizeof(ProcessRow) % 64 == 0);
-static_assert(sizeof(Hold) == 32);
+static_assert(sizeof(Hold) == 40);
 // Byte `row` of the lock space; beyond the end of the file, which locks may be.
 inline constexpr int64_t kLockOffset = int64_t{1} << 40;
 static_assert(sizeof(MachineLayout) < kLockOffset);

@@ -121,6 +121,7 @@ void Machine::sweep_dead() {
   for (uint32_t row = 0; row < layout_->row_limit; ++row) {
     if (layout_->heads[row].in_use != 0 && is_dead(row)) clear_row(row);
   }
+  drop_closed_holds();
   swept_at_ = std::chrono::steady_clock::now();
 }
 

@@ -1,4 +1,5 @@
 // Objects that several processes hold, and the repair of what is derived from rows and holds.
+#include "sim/lifeline.h"
 #include "sim/machine.h"
 #include "sim/machine_guard.h"
 #include "sim/machine_layout.h"
@@ -10,7 +11,8 @@ uint64_t Machine::new_object() {
   return layout_->next_object++;
 }
 
-Machine::HoldStatus Machine::add_hold(uint64_t object, int card, uint64_t bytes, bool paying) {
+Machine::HoldStatus Machine::add_hold(uint64_t object, int card, uint64_t bytes, bool paying,
+                                      int keeper) {
   for (uint32_t i = 0; i < kMaxHolds; ++i) {
     Hold& hold = layout_->holds[i];
     if (hold.object != 0) continue;
@@ -20,6 +22,7 @@ Machine::HoldStatus Machine::add_hold(uint64_t object, int card, uint64_t bytes,
     hold.row = row_;
     hold.card = static_cast<uint16_t>(card);
     hold.paying = paying ? 1 : 0;
+    hold.keeper = keeper;
     __atomic_store_n(&hold.object, object, __ATOMIC_RELEASE);
     if (paying) {
       layout_->rows[row_].shared[card] += bytes;
@@ -71,7 +74,7 @@ bool Machine::drop(uint64_t object) {
   bool others = false;
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
     if (layout_->holds[i].object != object) continue;
-    if (layout_->holds[i].row == row_) {
+    if (layout_->holds[i].row == row_ && layout_->holds[i].keeper == kNoKeeper) {
       drop_hold(i);
     } else {
       others = true;
@@ -84,9 +87,35 @@ bool Machine::held_by_others(uint64_t object) {
   Guard guard(*this);
   sweep_dead();
   for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
-    if (layout_->holds[i].object == object && layout_->holds[i].row != row_) return true;
+    const Hold& hold = layout_->holds[i];
+    const bool own = hold.row == row_ && hold.keeper == kNoKeeper;
+    if (hold.object == object && !own) return true;
   }
   return false;
+}
+
+bool Machine::hold_while_open(uint64_t object, int keeper) {
+  Guard guard(*this);
+  keep_row();
+  for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
+    const Hold own = layout_->holds[i];
+    if (own.object != object || own.row != row_) continue;
+    return add_hold(object, own.card, own.bytes, false, keeper) == HoldStatus::kOk;
+  }
+  return false;
+}
+
+void Machine::end_closed_holds() {
+  Guard guard(*this);
+  drop_closed_holds();
+}
+
+void Machine::drop_closed_holds() {
+  for (uint32_t i = 0; i < layout_->hold_limit; ++i) {
+    const Hold& hold = layout_->holds[i];
+    if (hold.object == 0 || hold.keeper == kNoKeeper) continue;
+    if (!is_given_open(layout_->heads[hold.row].pid, hold.keeper)) drop_hold(i);
+  }
 }
 
 void Machine::drop_hold(uint32_t index) {

@@ -289,6 +289,26 @@ CUresult access_of(CUdeviceptr address, const CUmemLocation& location, unsigned 
   return CUDA_SUCCESS;
 }
 
+CUresult share_range(CUdeviceptr base, size_t bytes, std::vector<uint64_t>* out) {
+  const std::lock_guard held(family().mutex);
+  auto mapping = find_mapping(base);
+  const auto end = family().mappings.end();
+  if (mapping == end) return CUDA_ERROR_INVALID_VALUE;
+  const int device = mapping->second.physical->device;
+  if (device < 0) return CUDA_ERROR_NOT_SUPPORTED;
+  CUdeviceptr covered = mapping->first;
+  while (covered <= base || covered - base < bytes) {
+    if (mapping == end || mapping->first != covered) return CUDA_ERROR_INVALID_VALUE;
+    Physical& physical = *mapping->second.physical;
+    if (physical.device != device) return CUDA_ERROR_INVALID_VALUE;
+    VRAM_SIM_TRY(make_object(physical));
+    out->push_back(physical.object);
+    covered += mapping->second.bytes;
+    ++mapping;
+  }
+  return CUDA_SUCCESS;
+}
+
 bool handle_types_at(CUdeviceptr address, CUmemAllocationHandleType* out) {
   const std::lock_guard held(family().mutex);
   const auto mapping = find_mapping(address);

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace vram::sim {
 
@@ -37,6 +38,11 @@ namespace vram::sim {
 [[nodiscard]] CUresult set_access(CUdeviceptr base, size_t bytes, const CUmemAccessDesc& access);
 [[nodiscard]] CUresult access_of(CUdeviceptr address, const CUmemLocation& location,
                                  unsigned long long* flags);
+
+// The objects of the machine that a fully mapped range consists of, made such if they are none yet.
+// CUDA_ERROR_INVALID_VALUE when it has gaps or is of several cards, CUDA_ERROR_NOT_SUPPORTED when
+// it is of the host.
+[[nodiscard]] CUresult share_range(CUdeviceptr base, size_t bytes, std::vector<uint64_t>* out);
 
 // What pointer attributes tell about a mapped address; false when it is none.
 [[nodiscard]] bool handle_types_at(CUdeviceptr address, CUmemAllocationHandleType* out);

@@ -5,6 +5,7 @@
 
 #include "sim/context.h"
 #include "sim/costs.h"
+#include "sim/dma_buf.h"
 #include "sim/driver.h"
 #include "sim/entry.h"
 #include "sim/identity.h"
@@ -42,6 +43,8 @@ CUresult check_properties(const CUmemAllocationProp& properties) {
       return CUDA_ERROR_INVALID_VALUE;
   }
 }
+
+constexpr size_t kHostPage = 4096;
 
 bool is_piece(uint64_t value) { return value != 0 && value % kPieceBytes == 0; }
 
@@ -114,6 +117,19 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   return import_physical(static_cast<int>(reinterpret_cast<intptr_t>(os_handle)), handle);
+}
+
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags) {
+  VRAM_SIM_ENTER();
+  VRAM_SIM_TRY(require_initialized());
+  const bool pages = bytes != 0 && bytes % kHostPage == 0 && address % kHostPage == 0;
+  const bool flags_ok = flags <= CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE;
+  if (handle == nullptr || !pages || !flags_ok || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (flags != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return export_range(address, bytes, static_cast<int*>(handle));
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr address,

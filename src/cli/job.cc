@@ -91,6 +91,11 @@ void fill_header(wire::JobHeader& header, const JobRequest& request, const std::
 }
 
 Failure folder_failure(const std::string& folder, wire::FileError error) {
+  if (error == wire::FileError::kNotFound) {
+    return {"state folder " + folder +
+            ": the folder it would lie in does not exist; make that, or set " +
+            "VRAM_STATE_DIR to another"};
+  }
   return {
       "state folder " + folder + ": " + wire::describe(error) +
       (error == wire::FileError::kSystem ? std::string(" (") + std::strerror(errno) + ")" : "") +

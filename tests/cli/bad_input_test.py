@@ -112,6 +112,11 @@ class BadInput(CommandTest):
             with self.subTest(name=name, value=value):
                 self.refused(SIM, line, environment={name: value})
 
+    def test_state_folder_in_no_folder(self):
+        folder = os.path.join(self.folder, "no", "state")
+        self.refused(SIM, f"state folder {folder}: the folder it would lie in does not exist; make that, or set VRAM_STATE_DIR "
+                     "to another", environment={"VRAM_STATE_DIR": folder})
+
     def test_hidden_card(self):
         self.refused(("--sim", "2x24GiB", "--gpu", "0"), "--gpu: card 0 is hidden by CUDA_VISIBLE_DEVICES=1; choose a "
                      "visible one or unset that variable", environment={"CUDA_VISIBLE_DEVICES": "1"})

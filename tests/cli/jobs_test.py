@@ -236,6 +236,13 @@ class Jobs(CommandTest):
                          f"vram: -m: 8GiB on card 0 {ceiling}")
         self.assertRegex(result.stdout, r"^job \w{4}: GPU 0: limit 3GiB, was 2GiB\n$")
 
+    def test_a_limit_promises_no_more_than_the_card_has_free(self):
+        self.hold(take=20000)
+        result = self.vram("run", "-m", "10GiB", *SIM, "--", GREEDY, "--take", "1")
+        free = re.search(r"context made: (\d+) MiB of 10240 MiB free", result.stdout)
+        self.assertIsNotNone(free, result.stdout)
+        self.assertLess(int(free.group(1)), 24576 - 20000)
+
     def test_root_sees_and_limits_everybodys_jobs(self):
         if os.geteuid() != 0:
             raise unittest.SkipTest("needs root")

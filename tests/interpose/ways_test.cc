@@ -53,6 +53,9 @@ TEST(Memory, ContextsTakeTheirMemoryAlong) {
   expect_holds("contexts", {"-m", "90GiB"}, "1x141GiB", {std::to_string(std::size_t{90} << 30)});
 }
 TEST(Memory, ModulesCountWhileLoaded) { expect_holds("modules", {"-m", "1GiB"}, "1x24GiB"); }
+TEST(Memory, APoolGivesBackWhatItKeepsBeforeARequestIsRefused) {
+  expect_holds("pool_at_limit", {"-m", "2GiB"}, "1x24GiB");
+}
 TEST(Memory, AGraphNeedsRoomAgainAfterATrim) {
   expect_holds("graph_after_trim", {"-m", "700MiB"}, "1x24GiB",
                {std::to_string(std::size_t{700} << 20)});

@@ -53,6 +53,10 @@ TEST(Memory, ContextsTakeTheirMemoryAlong) {
   expect_holds("contexts", {"-m", "90GiB"}, "1x141GiB", {std::to_string(std::size_t{90} << 30)});
 }
 TEST(Memory, ModulesCountWhileLoaded) { expect_holds("modules", {"-m", "1GiB"}, "1x24GiB"); }
+TEST(Memory, WhatAKernelTookAtItsLaunchIsNotGivenAwayAgain) {
+  expect_holds("grows_at_launch", {"-m", "30GiB"}, "1x141GiB",
+               {std::to_string(std::size_t{30} << 30)});
+}
 TEST(Memory, APoolGivesBackWhatItKeepsBeforeARequestIsRefused) {
   expect_holds("pool_at_limit", {"-m", "2GiB"}, "1x24GiB");
 }

@@ -15,7 +15,8 @@ enum class Kind : std::uint64_t {
   kSmall,      // carved from a slab that is charged
   kManaged,
   kArray,
-  kExternal,
+  kOpened,    // from another process, charged there
+  kExternal,  // imported from another interface, charged
 };
 
 struct Block {
@@ -45,6 +46,9 @@ inline wire::Part part_of(Kind kind) {
 
 // Gives up what is charged for an array that is gone; see arrays.cc.
 void forget_array(const Block& block);
+
+// Gives up what the process had from others in a context that is gone.
+void forget_imports(std::uint32_t device, std::uint32_t context);
 
 // Gives up what the process held in a context that is gone. The driver freed it already.
 void forget_context(std::uint32_t device, std::uint32_t context);

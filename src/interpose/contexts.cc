@@ -111,6 +111,11 @@ void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
   device.account.uncharge(gone);
 }
 
+void forget(std::uint32_t ordinal, std::uint32_t context) {
+  forget_context(ordinal, context);
+  forget_imports(ordinal, context);
+}
+
 // `ended` says whether the context is gone after a call that succeeded.
 template <typename Call, typename Ended>
 CUresult end(CUcontext context, Call call, Ended ended) {
@@ -124,7 +129,7 @@ CUresult end(CUcontext context, Call call, Ended ended) {
     const Change change(device.account);
     result = call();
     gone = result == CUDA_SUCCESS && ended();
-    if (gone) forget_context(ordinal, static_cast<std::uint32_t>(value >> 8));
+    if (gone) forget(ordinal, static_cast<std::uint32_t>(value >> 8));
     if (!gone) stay(context, value);
   }
   if (gone) settle_gone(ordinal, known_price(device));
@@ -154,6 +159,53 @@ CUresult end_primary(CUdevice ordinal, Call call) {
 void note_primary(Device& device, CUcontext context, CUdevice ordinal) {
   (void)note_context(context, ordinal);
   device.primary.store(context, std::memory_order_release);
+}
+
+CUresult retain_primary(Device& device, CUcontext* context, CUdevice ordinal) {
+  if (primary_alive(ordinal)) {
+    const CUresult result = real.cuDevicePrimaryCtxRetain(context, ordinal);
+    if (result == CUDA_SUCCESS) note_primary(device, *context, ordinal);
+    return result;
+  }
+  return make_context(
+      device, [&] { return real.cuDevicePrimaryCtxRetain(context, ordinal); },
+      [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); },
+      [&] { note_primary(device, *context, ordinal); });
+}
+
+// The context that a green one is to the calls that take any; null for none.
+CUcontext context_of(CUgreenCtx green) {
+  CUcontext context = nullptr;
+  const bool found =
+      real.cuCtxFromGreenCtx != nullptr && real.cuCtxFromGreenCtx(&context, green) == CUDA_SUCCESS;
+  return found ? context : nullptr;
+}
+
+// What is allocated in a green context belongs to the primary one, so both have the same value.
+void note_green(CUgreenCtx green, std::uint64_t value) {
+  CUcontext const context = context_of(green);
+  if (context == nullptr) return;
+  base::LevelTable::Entry* entry =
+      process().contexts.find_or_insert(reinterpret_cast<std::uint64_t>(context));
+  if (entry != nullptr) entry->value.store(value, std::memory_order_release);
+}
+
+// What a green context costs is not known before, so it is made, measured and, where it does not
+// fit, taken down again.
+template <typename Call>
+CUresult make_green(Device& device, CUgreenCtx* green, std::uint64_t value, Call call) {
+  CUgreenCtx made = nullptr;
+  const CUresult result = call(&made);
+  if (result != CUDA_SUCCESS) return result;
+  measure(device);
+  if (over_limit(device)) {
+    real.cuGreenCtxDestroy(made);
+    measure(device);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  note_green(made, value);
+  *green = made;
+  return result;
 }
 
 CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
@@ -188,15 +240,7 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordin
   if (device == nullptr || context == nullptr) {
     return real.cuDevicePrimaryCtxRetain(context, ordinal);
   }
-  if (primary_alive(ordinal)) {
-    const CUresult result = real.cuDevicePrimaryCtxRetain(context, ordinal);
-    if (result == CUDA_SUCCESS) note_primary(*device, *context, ordinal);
-    return result;
-  }
-  return make_context(
-      *device, [&] { return real.cuDevicePrimaryCtxRetain(context, ordinal); },
-      [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); },
-      [&] { note_primary(*device, *context, ordinal); });
+  return retain_primary(*device, context, ordinal);
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
@@ -258,22 +302,34 @@ VRAM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
 VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc resources,
                                       CUdevice ordinal, unsigned flags) {
   VRAM_ENTER(cuGreenCtxCreate, context, resources, ordinal, flags);
-  const CUresult result = real.cuGreenCtxCreate(context, resources, ordinal, flags);
   Device* device = device_at(ordinal);
-  if (result != CUDA_SUCCESS || device == nullptr) return result;
-  measure(*device);
-  if (!over_limit(*device)) return result;
-  real.cuGreenCtxDestroy(*context);
-  measure(*device);
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  if (device == nullptr || context == nullptr) {
+    return real.cuGreenCtxCreate(context, resources, ordinal, flags);
+  }
+  // It retains the primary context, which has a price of its own.
+  CUcontext primary = nullptr;
+  if (const CUresult result = retain_primary(*device, &primary, ordinal); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const CUresult result = make_green(
+      *device, context, note_context(primary, ordinal),
+      [&](CUgreenCtx* out) { return real.cuGreenCtxCreate(out, resources, ordinal, flags); });
+  (void)end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
+  return result;
 }
 
-VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx context) {
-  VRAM_ENTER(cuGreenCtxDestroy, context);
-  const CUresult result = real.cuGreenCtxDestroy(context);
-  if (result != CUDA_SUCCESS || !joined()) return result;
-  Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) measure(self.device[d]);
+VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx green) {
+  VRAM_ENTER(cuGreenCtxDestroy, green);
+  CUcontext const context = context_of(green);
+  const std::uint64_t value = context == nullptr ? 0 : leave(context);
+  if (value == 0) return real.cuGreenCtxDestroy(green);
+  const auto ordinal = static_cast<CUdevice>(value & 0x7f);
+  const CUresult result = end_primary(ordinal, [&] { return real.cuGreenCtxDestroy(green); });
+  if (result != CUDA_SUCCESS) {
+    stay(context, value);
+  } else {
+    measure(process().device[ordinal]);
+  }
   return result;
 }
 

@@ -34,15 +34,27 @@ Named named_in(const Account& account) {
           ledger::beside_bytes(*job(), account.device(), account.slot()), mark};
 }
 
+// What this process imported from another interface is charged already. The card counts it with
+// this process too where the interface is its own, or the one it came from is gone.
+std::uint64_t imported_bytes(const Account& account) {
+  const Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (self.device[d].account.device() != account.device()) continue;
+    return self.device[d].external.load(std::memory_order_relaxed);
+  }
+  return 0;
+}
+
 // Makes the slot's context part what the card shows beside what calls account for. False: somebody
 // else, who may have read the card later, has changed it meanwhile.
 bool settle_slot(const Account& account, const ledger::Owner& owner, std::uint64_t held,
                  const Named& before) {
   const std::uint64_t measured = held > before.bytes ? held - before.bytes : 0;
-  const std::uint64_t beside = measured > before.context ? measured - before.context : 0;
+  std::uint64_t beside = measured > before.context ? measured - before.context : 0;
   // A driver gives memory of pools back by itself, and only the process itself can ask its pools:
   // to anybody else it may seem to hold too little, never too much.
   const bool own = account.slot() == process().slot;
+  if (own) beside -= least(beside, imported_bytes(account));
   if (!own && beside <= before.beside) return true;
   if (account.part(Part::kContext) != before.context ||
       !ledger::measure_beside(*job(), account.device(), account.slot(), owner, before.beside,

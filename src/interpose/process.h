@@ -41,6 +41,7 @@ struct Device {
   std::atomic<std::uint32_t> measure_due;  // see measure.h
   std::atomic<std::uint64_t> measured_ms;  // see measure.h
   std::atomic<std::uint64_t> beside_rows;  // see card.h
+  std::atomic<std::uint64_t> external;     // bytes, see imports.cc
   std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
 };
 

@@ -13,19 +13,18 @@ using driver::real;
 constexpr std::uint64_t kPrice = 512 << 10;
 
 template <typename Call>
-CUresult make_stream(CUstream* stream, Call call) {
+CUresult make_stream(Device& device, CUstream* stream, Call call) {
+  return take_priced(device, kPrice, call, [&] { real.cuStreamDestroy_v2(*stream); });
+}
+
+template <typename Call>
+CUresult make_stream_here(CUstream* stream, Call call) {
   Here here{};
-  if (stream == nullptr || !locate(&here)) return call();
-  return take_priced(*here.device, kPrice, call, [&] { real.cuStreamDestroy_v2(*stream); });
+  return stream == nullptr || !locate(&here) ? call() : make_stream(*here.device, stream, call);
 }
 
 CUresult destroyed(CUresult result, Device* device) {
   if (result == CUDA_SUCCESS && device != nullptr) settle_priced(*device, kPrice);
-  return result;
-}
-
-CUresult remeasured(CUresult result, Device* device) {
-  if (result == CUDA_SUCCESS && device != nullptr) measure(*device);
   return result;
 }
 
@@ -47,20 +46,25 @@ using vram::driver::real;
 
 VRAM_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   VRAM_ENTER(cuStreamCreate, stream, flags);
-  return make_stream(stream, [&] { return real.cuStreamCreate(stream, flags); });
+  return make_stream_here(stream, [&] { return real.cuStreamCreate(stream, flags); });
 }
 
 VRAM_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   VRAM_ENTER(cuStreamCreateWithPriority, stream, flags, priority);
-  return make_stream(stream,
-                     [&] { return real.cuStreamCreateWithPriority(stream, flags, priority); });
+  return make_stream_here(stream,
+                          [&] { return real.cuStreamCreateWithPriority(stream, flags, priority); });
 }
 
 VRAM_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context, unsigned flags,
                                             int priority) {
   VRAM_ENTER(cuGreenCtxStreamCreate, stream, context, flags, priority);
-  const CUresult result = real.cuGreenCtxStreamCreate(stream, context, flags, priority);
-  return remeasured(result, result == CUDA_SUCCESS ? device_of(*stream) : nullptr);
+  const auto call = [&] { return real.cuGreenCtxStreamCreate(stream, context, flags, priority); };
+  CUcontext own = nullptr;
+  Here here{};
+  const bool known = stream != nullptr && real.cuCtxFromGreenCtx != nullptr &&
+                     real.cuCtxFromGreenCtx(&own, context) == CUDA_SUCCESS &&
+                     locate_context(own, &here);
+  return known ? make_stream(*here.device, stream, call) : call();
 }
 
 VRAM_EXPORT CUresult cuStreamDestroy(CUstream stream) {

@@ -73,5 +73,14 @@ TEST(View, OfTheManagementLibraryIsTheLimitByEveryName) {
   }
 }
 
+TEST(View, OfACardsAbilitiesIsTheDriversOwn) {
+  const Bench bench("2x24GiB");
+  const Outcome bare = bench.bare("attributes");
+  const Outcome governed = bench.governed({"-m", "4GiB"}, "attributes");
+  EXPECT_EQ(bare.status, 0) << shown(bare);
+  EXPECT_EQ(governed.status, 0) << shown(governed);
+  EXPECT_EQ(governed.out, bare.out);
+}
+
 }  // namespace
 }  // namespace vram::interpose_test

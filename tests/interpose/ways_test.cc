@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(All, Way,
                                            "create_map_release", "async", "async_freed_at_once",
                                            "pool", "current_pool", "set_pool",
                                            "waited_for_by_event", "graph_node", "graph_uploaded",
-                                           "graph_of_many_nodes", "captured"),
+                                           "graph_of_many_nodes", "child_graph", "captured"),
                          [](const auto& one) { return std::string(one.param); });
 
 // These have calls of their own for a program with a default stream for each thread.
@@ -51,6 +51,40 @@ TEST(Memory, VirtualCountsUntilHandleAndMappingsAreGone) {
 }
 TEST(Memory, ContextsTakeTheirMemoryAlong) {
   expect_holds("contexts", {"-m", "90GiB"}, "1x141GiB", {std::to_string(std::size_t{90} << 30)});
+}
+TEST(Memory, GreenContextsCountAndGiveBack) {
+  expect_holds("green_contexts", {"-m", "4GiB"}, "1x24GiB", {std::to_string(std::size_t{4} << 30)});
+}
+TEST(Memory, UnderADmaBufCountsUntilItIsClosed) {
+  expect_holds("dma_buf", {"-m", "4GiB"}, "1x24GiB");
+}
+
+// What another program exports to `mode` under the limit.
+Words exported_to(const std::string& mode) {
+  return {"export", built("bin/vram"),
+          "run",    "-q",
+          "--sim",  "1x24GiB",
+          "-m",     "2GiB",
+          "--",     program_path("external_memory"),
+          mode};
+}
+
+TEST(Memory, OfAnotherInterfaceCountsWithWhoImportsIt) {
+  const Bench bench;
+  const Outcome outcome = bench.bare("external_memory", exported_to("charged"));
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
+}
+TEST(Memory, OfAnotherInterfaceAnswersAsBare) {
+  const Bench bench;
+  const Outcome governed = bench.bare("external_memory", exported_to("answers"));
+  const Outcome bare =
+      bench.bare("external_memory", {"export", program_path("external_memory"), "answers"});
+  EXPECT_EQ(governed.status, 0) << shown(governed);
+  EXPECT_EQ(bare.status, 0) << shown(bare);
+  EXPECT_EQ(governed.out, bare.out);
+}
+TEST(Memory, OfAnotherInterfaceInTheSameProcessCountsOnce) {
+  expect_holds("external_memory", {"-m", "2GiB"}, "1x24GiB", {"own"});
 }
 TEST(Memory, ModulesCountWhileLoaded) { expect_holds("modules", {"-m", "1GiB"}, "1x24GiB"); }
 TEST(Memory, WhatAKernelTookAtItsLaunchIsNotGivenAwayAgain) {

@@ -147,6 +147,20 @@ CUresult launch_among_many(std::size_t bytes) {
   if (result != CUDA_SUCCESS) blocks.pop_back();
   return result;
 }
+CUresult launch_child(std::size_t bytes) {
+  CUgraph parent = nullptr;
+  CUgraph const child = with_node(bytes);
+  CUgraphNode node = nullptr;
+  // A child with memory nodes cannot be a clone.
+  CUgraphNodeParams params = {};
+  params.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  params.graph = {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE};
+  OK(cuGraphCreate(&parent, 0));
+  OK(cuGraphAddNode(&node, parent, nullptr, nullptr, 0, &params));
+  const CUresult result = launch(parent);
+  if (result != CUDA_SUCCESS) blocks.pop_back();
+  return result;
+}
 // The memory is there before the first launch.
 CUresult upload_node(std::size_t bytes) {
   CUgraph const graph = with_node(bytes);
@@ -311,6 +325,7 @@ const std::map<std::string, Way> ways = {
       free_and_wait_for_event}},
     {"graph_node", {32 * kMiB, 0, launch_node, destroy_execs}},
     {"graph_uploaded", {32 * kMiB, 0, upload_node, destroy_execs}},
+    {"child_graph", {32 * kMiB, 0, launch_child, destroy_execs}},
     {"graph_of_many_nodes", {32 * kMiB, 0, launch_among_many, destroy_execs}},
     {"captured", {32 * kMiB, 0, launch_captured, destroy_execs}},
 };

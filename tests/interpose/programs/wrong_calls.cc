@@ -67,6 +67,13 @@ void null_out_pointers() {
   say("stream", cuStreamCreate(nullptr, 0));
   say("module", cuModuleLoadData(nullptr, nullptr));
   say("instantiate", cuGraphInstantiate(nullptr, nullptr, 0));
+  say("green", cuGreenCtxCreate(nullptr, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+  say("green stream", cuGreenCtxStreamCreate(nullptr, nullptr, CU_STREAM_NON_BLOCKING, 0));
+  say("green destroy", cuGreenCtxDestroy(nullptr));
+  say("import", cuImportExternalMemory(nullptr, nullptr));
+  say("destroy", cuDestroyExternalMemory(nullptr));
+  say("range",
+      cuMemGetHandleForAddressRange(nullptr, 0, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
   say("open", cuIpcOpenMemHandle(nullptr, CUipcMemHandle{}, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 }
 

@@ -217,6 +217,80 @@ void contexts_and_modules() {
   fact("  unloaded", [&] { return cuModuleUnload(module); });
 }
 
+void child_graphs(CUstream stream) {
+  CUgraph parent, child;
+  CUgraphNode node;
+  CUgraphExec exec;
+  CUDA_MEM_ALLOC_NODE_PARAMS memory{};
+  memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  memory.bytesize = 48 << 20;
+  cuGraphCreate(&parent, 0);
+  cuGraphCreate(&child, 0);
+  cuGraphAddMemAllocNode(&node, child, nullptr, 0, &memory);
+  fact("graph with a memory node as a child, cloned",
+       [&] { return cuGraphAddChildGraphNode(&node, parent, nullptr, 0, child); });
+  CUgraphNodeParams moved{};
+  moved.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  moved.graph = {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE};
+  fact("  moved", [&] { return cuGraphAddNode(&node, parent, nullptr, nullptr, 0, &moved); });
+  fact("  the child destroyed", [&] { return cuGraphDestroy(child); });
+  fact("  the child instantiated", [&] { return cuGraphInstantiate(&exec, child, 0); });
+  fact("  the parent instantiated", [&] { return cuGraphInstantiate(&exec, parent, 0); });
+  fact("  launched", [&] { return cuGraphLaunch(exec, stream), cuStreamSynchronize(stream); });
+  fact("  freed, trimmed", [&] { return cuMemFree(memory.dptr), cuDeviceGraphMemTrim(0); });
+}
+
+void green_contexts() {
+  CUdevResource all{}, part{};
+  CUdevResourceDesc description;
+  CUgreenCtx green[2];
+  CUstream stream;
+  unsigned groups = 1;
+  cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM);
+  std::printf("multiprocessors %u, smallest part %u, alignment %u\n", all.sm.smCount,
+              all.sm.minSmPartitionSize, all.sm.smCoscheduledAlignment);
+  cuDevSmResourceSplitByCount(&part, &groups, &all, nullptr, 0, 32);
+  cuDevResourceGenerateDesc(&description, &part, 1);
+  for (CUgreenCtx& one : green) {
+    fact("green context",
+         [&] { return cuGreenCtxCreate(&one, description, 0, CU_GREEN_CTX_DEFAULT_STREAM); });
+  }
+  fact("  a stream of it",
+       [&] { return cuGreenCtxStreamCreate(&stream, green[0], CU_STREAM_NON_BLOCKING, 0); });
+  fact("  destroyed", [&] { return cuStreamDestroy(stream); });
+  for (CUgreenCtx one : green) {
+    fact("  green context destroyed", [&] { return cuGreenCtxDestroy(one); });
+  }
+  fact("  destroyed again", [&] { return cuGreenCtxDestroy(green[0]); });
+}
+
+void dma_buffers() {
+  constexpr size_t kSize = 64 << 20;
+  CUdeviceptr block = 0;
+  int descriptor = -1;
+  cuMemAlloc(&block, kSize);
+  fact("64 MiB as a DMA buffer", [&] {
+    return cuMemGetHandleForAddressRange(&descriptor, block, kSize,
+                                         CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  });
+  fact("  freed", [&] { return cuMemFree(block); });
+  fact("  closed", [&] { return close(descriptor), CUDA_SUCCESS; });
+}
+
+void wrong_imports() {
+  CUDA_EXTERNAL_MEMORY_HANDLE_DESC memory{};
+  CUexternalMemory imported;
+  memory.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+  memory.size = 4096;
+  for (const int descriptor : {-1, STDERR_FILENO}) {
+    memory.handle.fd = descriptor;
+    fact("import of a descriptor that is no memory",
+         [&] { return cuImportExternalMemory(&imported, &memory); });
+  }
+  fact("destruction of no external memory", [] { return cuDestroyExternalMemory(nullptr); });
+}
+
 void costs(CUstream stream) {
   CUdevice device;
   CUcontext context;
@@ -266,6 +340,10 @@ int main() {
   pools(stream);
   graphs(stream);
   captures(stream);
+  child_graphs(stream);
+  green_contexts();
+  dma_buffers();
+  wrong_imports();
   contexts_and_modules();
   costs(stream);
   return 0;

@@ -35,7 +35,8 @@ Named named_in(const Account& account) {
 }
 
 // What this process imported from another interface is charged already. The card counts it with
-// this process too where the interface is its own, or the one it came from is gone.
+// this process too where the interface is its own, or the one it came from is gone. Another process
+// of the job cannot tell, and may count it twice until this one measures.
 std::uint64_t imported_bytes(const Account& account) {
   const Process& self = process();
   for (std::uint32_t d = 0; d < self.device_count; ++d) {

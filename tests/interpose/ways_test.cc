@@ -55,6 +55,13 @@ TEST(Memory, ContextsTakeTheirMemoryAlong) {
 TEST(Memory, GreenContextsCountAndGiveBack) {
   expect_holds("green_contexts", {"-m", "4GiB"}, "1x24GiB", {std::to_string(std::size_t{4} << 30)});
 }
+TEST(Memory, GreenContextsThatTheDriverRefusesCostNothing) {
+  Bench bench;
+  bench.set("VRAM_SIM_FAULTS=cuGreenCtxCreate:1=999,cuGreenCtxDestroy:1=999");
+  const Outcome outcome = bench.governed({"-m", "4GiB"}, "green_contexts",
+                                         {std::to_string(std::size_t{4} << 30), "failing"});
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
+}
 TEST(Memory, UnderADmaBufCountsUntilItIsClosed) {
   expect_holds("dma_buf", {"-m", "4GiB"}, "1x24GiB");
 }
@@ -82,6 +89,12 @@ TEST(Memory, OfAnotherInterfaceAnswersAsBare) {
   EXPECT_EQ(governed.status, 0) << shown(governed);
   EXPECT_EQ(bare.status, 0) << shown(bare);
   EXPECT_EQ(governed.out, bare.out);
+}
+TEST(Memory, OfAnotherInterfaceThatTheDriverRefusesCostsNothing) {
+  Bench bench;
+  bench.set("VRAM_SIM_FAULTS=cuImportExternalMemory:1=999,cuDestroyExternalMemory:1=999");
+  const Outcome outcome = bench.bare("external_memory", exported_to("failing"));
+  EXPECT_EQ(outcome.status, 0) << shown(outcome);
 }
 TEST(Memory, OfAnotherInterfaceInTheSameProcessCountsOnce) {
   expect_holds("external_memory", {"-m", "2GiB"}, "1x24GiB", {"own"});

@@ -1,6 +1,9 @@
 // Card memory given to other drivers as a descriptor.
 #include <fcntl.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "sim_test.h"
 
 namespace vram::sim_test {
@@ -62,10 +65,28 @@ TEST_F(DmaBuf, OfTheSameMemoryEachKeepsIt) {
   EXPECT_EQ(taken(), 0u);
 }
 
-TEST_F(DmaBuf, DescriptorsAreNotKeptFromTheProgram) {
+TEST_F(DmaBuf, AClosedOneLeavesNoDescriptorBehind) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
   const CUdeviceptr block = allocated(kBytes);
-  for (int i = 0; i < 2000; ++i) EXPECT_EQ(::close(exported(block, kBytes)), 0);
+  const auto before = descriptors();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(::close(exported(block, kBytes)), 0);
+  EXPECT_LE(descriptors(), before + 1) << "the last may still be there";
   EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+  EXPECT_EQ(taken(), 0u);
+}
+
+TEST_F(DmaBuf, AClosedOneIsNotTakenForALaterOne) {
+  const CUdeviceptr first = allocated(kBytes);
+  const CUdeviceptr second = allocated(kBytes);
+  EXPECT_EQ(::close(exported(first, kBytes)), 0);
+  const int descriptor = exported(second, kBytes);
+  EXPECT_EQ(cuMemFree(first), CUDA_SUCCESS);
+  EXPECT_EQ(taken(), kBytes);
+  EXPECT_EQ(cuMemFree(second), CUDA_SUCCESS);
+  EXPECT_EQ(::close(descriptor), 0);
   EXPECT_EQ(taken(), 0u);
 }
 

@@ -1,4 +1,5 @@
 // Green contexts: parts of a card's multiprocessors.
+#include <atomic>
 #include <vector>
 
 #include "sim_test.h"
@@ -175,6 +176,41 @@ TEST_F(GreenContexts, MemoryMadeInItIsThePrimaryContexts) {
   EXPECT_EQ(taken(), 64 * kMiB);
   EXPECT_EQ(cuMemsetD8(block, 1, 64 * kMiB), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(block), CUDA_SUCCESS);
+}
+
+TEST_F(GreenContexts, AStreamMadeWhileItIsCurrentIsItsOwn) {
+  CUcontext primary = nullptr;
+  EXPECT_EQ(cuCtxGetCurrent(&primary), CUDA_SUCCESS);
+  const CUgreenCtx green = create();
+  CUgreenCtx owner = nullptr;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuCtxSetCurrent(context_of(green)), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  for (const CUstream one : {stream, CUstream{nullptr}}) {
+    EXPECT_EQ(cuStreamGetCtx_v2(one, &context, &owner), CUDA_SUCCESS);
+    EXPECT_EQ(owner, green);
+    EXPECT_EQ(context, primary);
+  }
+  EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_SUCCESS);
+}
+
+TEST_F(GreenContexts, WaitingForThePrimaryContextIsWaitingForThemToo) {
+  const CUgreenCtx green = create();
+  CUstream stream = nullptr;
+  ASSERT_EQ(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+  std::atomic<bool> done{false};
+  const auto work = [](void* flag) {
+    ::usleep(50000);
+    *static_cast<std::atomic<bool>*>(flag) = true;
+  };
+  ASSERT_EQ(cuLaunchHostFunc(stream, work, &done), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_SUCCESS);
 }
 
 TEST_F(GreenContexts, AStreamOfOneWorksInIt) {

@@ -1,12 +1,14 @@
 // external_memory export COMMAND...: as another program, takes 1 GiB on the card by another
 // interface, and runs the command with a descriptor of it as the last argument.
-// external_memory charged|answers|own DESCRIPTOR: imports it. `charged` and `own` check the limit,
-// which is 2 GiB; `own` takes memory by another interface itself.
+// external_memory charged|answers|failing|own DESCRIPTOR: imports it. All but `answers` check the
+// limit, which is 2 GiB; `own` takes memory by another interface itself.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,11 @@ CUdeviceptr map(CUexternalMemory memory, std::size_t offset, std::size_t bytes) 
   return address;
 }
 
+std::ptrdiff_t descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
 void check_full(std::size_t free) {
   CUdeviceptr block = 0;
   CHECK_IS(left(), free);
@@ -86,6 +93,13 @@ void charged(int descriptor) {
   const CUDA_EXTERNAL_MEMORY_HANDLE_DESC wrong = foreign_memory(STDIN_FILENO, kGiB);
   CHECK_IS(cuImportExternalMemory(&refused, &wrong), CUDA_ERROR_INVALID_HANDLE);
   CHECK_IS(left(), before);
+
+  const std::ptrdiff_t open = descriptors();
+  for (int round = 0; round < 3; ++round) {
+    OK(cuDestroyExternalMemory(import(descriptor)));
+    CHECK_IS(cuImportExternalMemory(&refused, &wrong), CUDA_ERROR_INVALID_HANDLE);
+  }
+  CHECK_IS(descriptors(), open);
 
   // It goes with its context.
   (void)import(descriptor);
@@ -127,6 +141,22 @@ void answers(int descriptor) {
   }
 }
 
+// The driver refuses the first import and the first destruction: nothing changes.
+void failing(int descriptor) {
+  start();
+  const std::size_t before = left();
+  const CUDA_EXTERNAL_MEMORY_HANDLE_DESC memory = foreign_memory(dup(descriptor), kGiB);
+  CUexternalMemory imported = nullptr;
+  CHECK_IS(cuImportExternalMemory(&imported, &memory), CUDA_ERROR_UNKNOWN);
+  CHECK(imported == nullptr);
+  check_full(before);
+  OK(cuImportExternalMemory(&imported, &memory));  // the descriptor is still the program's
+  CHECK_IS(cuDestroyExternalMemory(imported), CUDA_ERROR_UNKNOWN);
+  check_full(before - kGiB);
+  OK(cuDestroyExternalMemory(imported));
+  check_full(before);
+}
+
 // Memory that this process has by another interface is counted once: as what the card shows of it,
 // then as what it imported.
 void own() {
@@ -162,5 +192,6 @@ int main(int count, char** arguments) {
   CHECK(count == 3);
   const int descriptor = std::atoi(arguments[2]);
   if (std::strcmp(arguments[1], "charged") == 0) return charged(descriptor), 0;
+  if (std::strcmp(arguments[1], "failing") == 0) return failing(descriptor), 0;
   return answers(descriptor), 0;
 }

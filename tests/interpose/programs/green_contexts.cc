@@ -1,5 +1,5 @@
-// green_contexts LIMIT_BYTES: a green context is charged what the card shows of it, is refused
-// where that does not fit, and gives back what it and its streams took.
+// green_contexts LIMIT_BYTES [failing]: a green context is charged what the card shows of it, is
+// refused where that does not fit, and gives back what it and its streams took.
 #include <vector>
 
 #include "card.h"
@@ -103,11 +103,30 @@ void alone(std::size_t limit) {
   check_books(limit);
 }
 
+// The driver refuses the first one, and the first destruction: nothing changes.
+void failing(std::size_t limit) {
+  OK(cuInit(0));
+  CUgreenCtx green = nullptr;
+  CHECK_IS(create(&green), CUDA_ERROR_UNKNOWN);
+  CHECK(green == nullptr);
+  CHECK_IS(held(), 0);
+  OK(create(&green));
+  start();
+  const std::size_t before = left();
+  check_books(limit);
+  CHECK_IS(cuGreenCtxDestroy(green), CUDA_ERROR_UNKNOWN);
+  CHECK_IS(left(), before);
+  OK(cuGreenCtxDestroy(green));
+  CHECK(left() > before);
+  check_books(limit);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  CHECK(count == 2);
+  CHECK(count == 2 || count == 3);
   const std::size_t limit = std::strtoull(arguments[1], nullptr, 10);
+  if (count == 3) return failing(limit), 0;
   CUcontext const primary = start();
   check_books(limit);
   fill_the_card(limit);

@@ -193,6 +193,8 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
   request.command = joined(options.command);
   request.on_failure = plan.settings.on_failure.value;
   request.limit = plan.settings.limit.value;
+  // The ceiling holds on cards, too, that nobody named and the program comes to all the same.
+  if (!request.limit.every) request.limit.every = plan.settings.ceiling.value.every;
   request.cards = plan.visible.cards;
   request.caps = plan.caps;
   request.contexts = plan.contexts;

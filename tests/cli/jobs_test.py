@@ -222,15 +222,25 @@ class Jobs(CommandTest):
         self.assertEqual(self.vram("limit", "serve", "2GiB").stderr,
                          f"vram: 'serve' is the name of several jobs ({first}, {second}); use an id\n")
 
-    def test_the_ceiling_of_the_system_holds(self):
-        policy = self.script("policy.toml", 'limit = "4GiB"\n', mode=0o644)
-        job = f"{VRAM} run -q -m 2GiB --name train --sim 1x24GiB -- sleep 60 & "
+    def under_policy(self, text, commands):
+        """Runs shell commands where the system's file says `text`."""
+        policy = self.script("policy.toml", text, mode=0o644)
         bound = ["unshare", "-rm", "sh", "-c", f"mount -t tmpfs none /etc && mkdir /etc/vram && cp {policy} "
-                 "/etc/vram/config.toml && " + job + "sleep 1; " + f"{VRAM} limit train 8GiB; {VRAM} limit train none; "
-                 f"{VRAM} limit train 3GiB; {VRAM} run -m 8GiB --sim 1x24GiB -- true; kill $!"]
+                 f"/etc/vram/config.toml && {commands}"]
         result = subprocess.run(bound, env=self.environment, text=True, capture_output=True, check=False, timeout=60)
         if "unshare" in result.stderr or "mount" in result.stderr:
             raise unittest.SkipTest(f"no mount namespace here: {result.stderr.splitlines()[0]}")
+        return result
+
+    def test_the_ceiling_holds_on_a_card_that_nobody_named(self):
+        result = self.under_policy('limit = "4GiB"\n', f"{VRAM} run -q -m 0=2GiB --gpu 0 --sim 2x24GiB -- "
+                                   f"env CUDA_VISIBLE_DEVICES=1 {GREEDY} --take 1")
+        self.assertIn(" of 4096 MiB free", result.stdout, result.stderr)
+
+    def test_the_ceiling_of_the_system_holds(self):
+        job = f"{VRAM} run -q -m 2GiB --name train --sim 1x24GiB -- sleep 60 & "
+        result = self.under_policy('limit = "4GiB"\n', job + f"sleep 1; {VRAM} limit train 8GiB; {VRAM} limit train none; "
+                                   f"{VRAM} limit train 3GiB; {VRAM} run -m 8GiB --sim 1x24GiB -- true; kill $!")
         ceiling = "is over the ceiling of this system (4GiB, /etc/vram/config.toml:1: limit); use 4GiB or less\n"
         self.assertEqual(result.stderr, f"vram: 8GiB on card 0 {ceiling}vram: none on card 0 {ceiling}"
                          f"vram: -m: 8GiB on card 0 {ceiling}")

@@ -83,7 +83,6 @@ void fill_header(wire::JobHeader& header, const JobRequest& request, const std::
       header.default_limit_permille = static_cast<std::uint32_t>(size.amount);
     }
   }
-  header.visible_count = request.restricted ? static_cast<std::uint32_t>(request.cards.size()) : 0;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   header.created_unix_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +

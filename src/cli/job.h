@@ -21,8 +21,7 @@ struct JobRequest {
   std::vector<probe::Card> cards;
   std::vector<std::uint64_t> caps;  // bytes, one a card
   std::vector<std::uint64_t>
-      contexts;             // what a CUDA context takes, bytes, one a card; 0: not known
-  bool restricted = false;  // the job sees `cards` and no others, in this order
+      contexts;  // what a CUDA context takes, bytes, one a card; 0: not known
   std::string driver_path, nvml_path;
 };
 

@@ -198,8 +198,6 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
   request.cards = plan.visible.cards;
   request.caps = plan.caps;
   request.contexts = plan.contexts;
-  request.restricted = plan.visible.certain &&
-                       (plan.visible.variable || std::getenv("CUDA_VISIBLE_DEVICES") != nullptr);
   if (plan.settings.sim.value) {
     request.driver_path = plan.layout.simulated_driver;
     request.nvml_path = plan.layout.simulated_management;

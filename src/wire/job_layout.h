@@ -19,7 +19,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
-inline constexpr std::uint32_t kJobVersion = 2;
+inline constexpr std::uint32_t kJobVersion = 3;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
 // job sees few.
@@ -108,7 +108,6 @@ struct JobHeader {
   OnFailure on_failure;
   std::uint64_t default_limit;           // for a device nobody named; kUnlimited: none
   std::uint32_t default_limit_permille;  // or this share of the device's capacity; 0: none
-  std::uint32_t visible_count;           // devices the job sees, when restricted; else 0
   char id[16];
   char name[64];
   char command[256];                      // as typed, cut

@@ -11,6 +11,7 @@
 
 #include "sim/address_space.h"
 #include "sim/driver.h"
+#include "sim/file_range.h"
 #include "sim/identity.h"
 #include "sim/memory.h"
 #include "sim/memory_file.h"
@@ -20,8 +21,6 @@
 namespace vram::sim {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 struct Import {
   Context* context = nullptr;
   int file = -1;
@@ -29,16 +28,11 @@ struct Import {
   uint64_t bytes = 0;
 };
 
-struct Buffer {
-  CUdeviceptr pages = 0;
-  uint64_t bytes = 0;  // of the pages
-};
-
 struct Family {
   std::mutex mutex;
   std::map<uint64_t, unsigned> users;  // of an object that this process holds
   std::map<CUexternalMemory, std::unique_ptr<Import>> imports;
-  std::map<CUdeviceptr, Buffer> buffers;
+  std::map<CUdeviceptr, FileRange> buffers;
 };
 
 void end_imports_of(Context& context);
@@ -130,25 +124,13 @@ CUresult map_external(CUexternalMemory handle, uint64_t offset, uint64_t bytes, 
   if (bytes == 0 || offset > import.bytes || bytes > import.bytes - offset) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  AddressSpace* const space = AddressSpace::get();
-  if (space == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  // Buffers begin anywhere, mappings at a page.
-  const uint64_t first = offset / kPage * kPage;
-  Buffer buffer;
-  buffer.bytes = round_up(offset + bytes - first, kPieceBytes);
-  buffer.pages = space->reserve(buffer.bytes, kPieceBytes, 0);
-  if (buffer.pages == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation allocation;
-  allocation.base = buffer.pages + (offset - first);
   allocation.bytes = bytes;
   allocation.kind = MemoryKind::kExternal;
   allocation.device = import.context->device;
   allocation.context = import.context;
-  if (!space->map(buffer.pages, buffer.bytes, import.file, first) ||
-      !register_allocation(allocation)) {
-    space->unreserve(buffer.pages, buffer.bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  FileRange buffer;
+  VRAM_SIM_TRY(map_file_range(import.file, offset, &allocation, &buffer));
   family().buffers[allocation.base] = buffer;
   *out = allocation.base;
   return CUDA_SUCCESS;
@@ -171,8 +153,7 @@ CUresult free_external_buffer(CUdeviceptr base) {
       !take_allocation(base, MemoryKind::kExternal, &allocation)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  AddressSpace::get()->unmap(found->second.pages, found->second.bytes);
-  AddressSpace::get()->unreserve(found->second.pages, found->second.bytes);
+  unmap_file_range(found->second);
   family().buffers.erase(found);
   return CUDA_SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include "sim/address_space.h"
 #include "sim/device_memory.h"
 #include "sim/driver.h"
+#include "sim/file_range.h"
 #include "sim/identity.h"
 #include "sim/registry.h"
 #include "sim/try.h"
@@ -63,20 +64,15 @@ CUresult map_region(Context& context, const Handle& handle, Import* out) {
       "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-  AddressSpace* const space = AddressSpace::get();
   Allocation allocation;
   allocation.bytes = handle.region_bytes;
   allocation.kind = MemoryKind::kImported;
   allocation.device = device_of_card(handle.card, context.device);
   allocation.context = &context;
-  allocation.base = space == nullptr ? 0 : space->reserve(allocation.bytes, kPieceBytes, 0);
-  const bool mapped = allocation.base != 0 &&
-                      space->map(allocation.base, allocation.bytes, file, handle.region_offset);
+  FileRange region;
+  const CUresult mapped = map_file_range(file, handle.region_offset, &allocation, &region);
   ::close(file);
-  if (!mapped || !register_allocation(allocation)) {
-    if (allocation.base != 0) space->unreserve(allocation.base, allocation.bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  VRAM_SIM_TRY(mapped);
   *out = {allocation.base, allocation.bytes, 0};
   return CUDA_SUCCESS;
 }
@@ -91,8 +87,7 @@ void end_import(uint64_t object, const Import& import) {
   }
   Allocation allocation;
   (void)take_allocation(import.base, MemoryKind::kImported, &allocation);
-  space->unmap(import.base, import.bytes);
-  space->unreserve(import.base, import.bytes);
+  unmap_file_range({import.base, import.bytes});
   machine.drop(object);
 }
 

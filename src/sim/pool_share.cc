@@ -11,6 +11,7 @@
 
 #include "sim/address_space.h"
 #include "sim/driver.h"
+#include "sim/file_range.h"
 #include "sim/identity.h"
 #include "sim/pool_life.h"
 #include "sim/registry.h"
@@ -20,7 +21,6 @@ namespace vram::sim {
 namespace {
 
 constexpr uint64_t kDataMagic = 0x316c6f70'6d617276;  // "vrampol1"
-constexpr uint64_t kPage = 4096;
 
 struct Data {
   uint64_t magic;
@@ -35,15 +35,10 @@ struct ImportedPool {
   int file = -1;
 };
 
-struct ImportedBlock {
-  CUdeviceptr pages = 0;
-  uint64_t bytes = 0;  // of the pages
-};
-
 struct Imported {
   std::mutex mutex;
   std::unordered_map<CUmemoryPool, std::unique_ptr<ImportedPool>> pools;
-  std::map<CUdeviceptr, ImportedBlock> blocks;
+  std::map<CUdeviceptr, FileRange> blocks;
 };
 
 Imported& imported() {
@@ -118,24 +113,15 @@ CUresult import_block(CUmemoryPool handle, const CUmemPoolPtrExportData& opaque,
   if (device < 0) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard held(imported().mutex);
   const auto pool = imported().pools.find(handle);
-  AddressSpace* const space = AddressSpace::get();
-  if (pool == imported().pools.end() || space == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Blocks begin anywhere, mappings at a page.
-  const uint64_t first = data.offset / kPage * kPage;
-  ImportedBlock block;
-  block.bytes = round_up(data.offset + data.bytes - first, kPieceBytes);
-  block.pages = space->reserve(block.bytes, kPieceBytes, 0);
-  if (block.pages == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (pool == imported().pools.end() || AddressSpace::get() == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   Allocation allocation;
-  allocation.base = block.pages + (data.offset - first);
   allocation.bytes = data.bytes;
   allocation.kind = MemoryKind::kImported;
   allocation.device = device;
-  if (!space->map(block.pages, block.bytes, pool->second->file, first) ||
-      !register_allocation(allocation)) {
-    space->unreserve(block.pages, block.bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  FileRange block;
+  VRAM_SIM_TRY(map_file_range(pool->second->file, data.offset, &allocation, &block));
   imported().blocks[allocation.base] = block;
   *out = allocation.base;
   return CUDA_SUCCESS;
@@ -147,8 +133,7 @@ CUresult free_imported_block(CUdeviceptr base) {
   if (found == imported().blocks.end()) return CUDA_ERROR_INVALID_VALUE;
   Allocation allocation;
   (void)take_allocation(base, MemoryKind::kImported, &allocation);
-  AddressSpace::get()->unmap(found->second.pages, found->second.bytes);
-  AddressSpace::get()->unreserve(found->second.pages, found->second.bytes);
+  unmap_file_range(found->second);
   imported().blocks.erase(found);
   return CUDA_SUCCESS;
 }

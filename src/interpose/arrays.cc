@@ -3,7 +3,6 @@
 // and destroyed, before the array itself.
 
 #include "interpose/block.h"
-#include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/priced.h"
 
@@ -86,18 +85,13 @@ CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy
     return false;
   };
   if (is_small(needs)) {
-    const auto made = [&] {
-      const CUresult result = call();
-      return result == CUDA_SUCCESS && !note() ? CUDA_ERROR_OUT_OF_MEMORY : result;
-    };
-    return take_priced(*here.device, kPiece, made, [&] {
+    return take_priced(*here.device, kPiece, call, note, [&] {
       std::uint64_t value = 0;
       process().blocks.take(key(), &value);
       destroy(*out);
     });
   }
-  measure_near_limit(*here.device, pieces(needs));
-  return take_charged(here.device->account, pieces(needs), wire::Part::kBlocks, call, note);
+  return take_charged(*here.device, pieces(needs), wire::Part::kBlocks, call, note);
 }
 
 template <typename Handle, typename Call>

@@ -70,10 +70,9 @@ CUresult keep_or_free(const Here& here, CUdeviceptr address, std::uint64_t bytes
 
 template <typename Call>
 CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out, Call call) {
-  measure_near_limit(*here.device, bytes);
   CUdeviceptr address = 0;
   const CUresult result = take_charged(
-      here.device->account, bytes, part_of(kind), [&] { return call(&address); },
+      *here.device, bytes, part_of(kind), [&] { return call(&address); },
       [&] { return keep_or_free(here, address, bytes, kind) == CUDA_SUCCESS; });
   if (result == CUDA_SUCCESS) *out = address;
   return result;

@@ -2,8 +2,7 @@
 
 // A call that takes an amount of device memory known before.
 
-#include "driver/real.h"
-#include "ledger/ledger.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 
@@ -11,8 +10,9 @@ namespace vram::interpose {
 // `note` returns false when there is no room for the note, after giving back what was made; then,
 // as when the limit or the driver refuses, nothing stays charged.
 template <typename Call, typename Note>
-CUresult take_charged(const ledger::Account& account, std::uint64_t bytes, wire::Part part,
-                      Call call, Note note) {
+CUresult take_charged(Device& device, std::uint64_t bytes, wire::Part part, Call call, Note note) {
+  const ledger::Account& account = device.account;
+  measure_near_limit(device, bytes);
   if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_SUCCESS && !note()) result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -9,6 +9,7 @@
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/pools.h"
+#include "interpose/priced.h"
 
 namespace vram::interpose {
 namespace {
@@ -103,12 +104,8 @@ void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
   Device& device = process().device[ordinal];
   device.stack_bytes.store(0, std::memory_order_relaxed);
   reconcile_pools();
-  if (measure(device)) return;
-  // The process left the card's list, or there is no NVML: the price is all there is to give back.
-  const std::uint64_t part = device.account.part(wire::Part::kContext);
-  const std::uint64_t gone = price < part ? price : part;
-  device.account.add_part(wire::Part::kContext, -static_cast<std::int64_t>(gone));
-  device.account.uncharge(gone);
+  // The process may have left the card's list.
+  settle_priced(device, price);
 }
 
 void forget(std::uint32_t ordinal, std::uint32_t context) {

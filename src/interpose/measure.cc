@@ -22,28 +22,17 @@ std::uint64_t named_bytes(const Account& account) {
 
 // What stands in one slot before the card is read.
 struct Named {
-  std::uint64_t bytes;    // by calls
-  std::uint64_t context;  // measured or priced, and charged
-  std::uint64_t beside;   // measured beside
-  Account::Mark mark;     // the first is right as long as no call is under way
+  std::uint64_t bytes;     // by calls
+  std::uint64_t context;   // measured or priced, and charged
+  std::uint64_t beside;    // measured beside
+  std::uint64_t imported;  // from another interface, and charged
+  Account::Mark mark;      // the first is right as long as no call is under way
 };
 
 Named named_in(const Account& account) {
   const Account::Mark mark = account.mark();
   return {named_bytes(account), account.part(Part::kContext),
-          ledger::beside_bytes(*job(), account.device(), account.slot()), mark};
-}
-
-// What this process imported from another interface is charged already. The card counts it with
-// this process too where the interface is its own, or the one it came from is gone. Another process
-// of the job cannot tell, and may count it twice until this one measures.
-std::uint64_t imported_bytes(const Account& account) {
-  const Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    if (self.device[d].account.device() != account.device()) continue;
-    return self.device[d].external.load(std::memory_order_relaxed);
-  }
-  return 0;
+          ledger::beside_bytes(*job(), account.device(), account.slot()), 0, mark};
 }
 
 // Makes the slot's context part what the card shows beside what calls account for. False: somebody
@@ -55,7 +44,7 @@ bool settle_slot(const Account& account, const ledger::Owner& owner, std::uint64
   // A driver gives memory of pools back by itself, and only the process itself can ask its pools:
   // to anybody else it may seem to hold too little, never too much.
   const bool own = account.slot() == process().slot;
-  if (own) beside -= least(beside, imported_bytes(account));
+  beside -= least(beside, before.imported);
   if (!own && beside <= before.beside) return true;
   if (account.part(Part::kContext) != before.context ||
       !ledger::measure_beside(*job(), account.device(), account.slot(), owner, before.beside,
@@ -107,7 +96,10 @@ bool measure(Device& device) {
     device.measure_due.store(0, std::memory_order_seq_cst);
     // On both sides: what the driver gave back by itself must not be named any more.
     settle_pools();
-    const Named before = named_in(account);
+    Named before = named_in(account);
+    // The card counts it with this process too where the interface is its own, or the one it came
+    // from is gone. A neighbour cannot tell, and may count it twice until this process measures.
+    before.imported = device.external.load(std::memory_order_relaxed);
     CardReading card{};
     if (!read_card(device, &card) || !listed(card)) return false;
     settle_pools();
@@ -169,10 +161,12 @@ bool over_limit(const Device& device) {
 }
 
 void return_price(Device& device, std::uint64_t price) {
-  const std::uint64_t charged = device.account.part(Part::kContext);
-  const std::uint64_t gone = charged < price ? charged : price;
-  if (device.account.swap_part(Part::kContext, charged, charged - gone)) {
-    device.account.uncharge(gone);
+  for (;;) {
+    const std::uint64_t charged = device.account.part(Part::kContext);
+    const std::uint64_t gone = least(charged, price);
+    if (device.account.swap_part(Part::kContext, charged, charged - gone)) {
+      return device.account.uncharge(gone);
+    }
   }
 }
 

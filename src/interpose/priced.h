@@ -3,7 +3,7 @@
 // Something whose memory only the card tells, and nobody beforehand: it is made under a price that
 // it will hardly exceed, and the price is corrected by measuring.
 
-#include "interpose/measure.h"
+#include "interpose/charged.h"
 
 namespace vram::interpose {
 
@@ -13,19 +13,12 @@ inline void settle_priced(Device& device, std::uint64_t price) {
   if (!measure(device)) return_price(device, price);
 }
 
-// `undo` gives back what the call made; that happens when it cost more than there was room for.
-template <typename Call, typename Undo>
-CUresult take_priced(Device& device, std::uint64_t price, Call call, Undo undo) {
-  const ledger::Account& account = device.account;
-  measure_near_limit(device, price);
-  if (!account.reserve(price)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = call();
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(price);
-    return result;
-  }
-  account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
-  account.commit(price);
+// As take_charged(). `undo` gives back what the call made, and its note; that happens when it cost
+// more than there was room for.
+template <typename Call, typename Note, typename Undo>
+CUresult take_priced(Device& device, std::uint64_t price, Call call, Note note, Undo undo) {
+  const CUresult result = take_charged(device, price, wire::Part::kContext, call, note);
+  if (result != CUDA_SUCCESS) return result;
   (void)measure(device);
   if (!over_limit(device)) return result;
   undo();

@@ -14,7 +14,8 @@ constexpr std::uint64_t kPrice = 512 << 10;
 
 template <typename Call>
 CUresult make_stream(Device& device, CUstream* stream, Call call) {
-  return take_priced(device, kPrice, call, [&] { real.cuStreamDestroy_v2(*stream); });
+  return take_priced(
+      device, kPrice, call, [] { return true; }, [&] { real.cuStreamDestroy_v2(*stream); });
 }
 
 template <typename Call>

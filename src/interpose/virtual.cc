@@ -167,10 +167,9 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   const auto ordinal = static_cast<std::uint32_t>(prop->location.id);
   const std::uint64_t bytes = round_up(size, kUnit);
   if (device->capacity != 0 && bytes > device->capacity) return impossible(size, prop, flags);
-  measure_near_limit(*device, bytes);
   CUmemGenericAllocationHandle made = 0;
   const CUresult result = take_charged(
-      device->account, bytes, vram::wire::Part::kVirtual,
+      *device, bytes, vram::wire::Part::kVirtual,
       [&] { return real.cuMemCreate(&made, size, prop, flags); },
       [&] {
         if (process().handles.insert(made, make(bytes, ordinal))) return true;

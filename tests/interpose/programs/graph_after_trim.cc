@@ -10,16 +10,8 @@ int main(int count, char** arguments) {
   start();
   CUstream stream = nullptr;
   OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  CUgraph graph = nullptr;
+  CUgraph graph = graph_that_takes(32 * kMiB);
   CUgraphExec exec = nullptr;
-  CUgraphNode take = nullptr;
-  CUgraphNode give = nullptr;
-  CUDA_MEM_ALLOC_NODE_PARAMS params = {};
-  params.poolProps = pool_on_device(0);
-  params.bytesize = 32 * kMiB;
-  OK(cuGraphCreate(&graph, 0));
-  OK(cuGraphAddMemAllocNode(&take, graph, nullptr, 0, &params));
-  OK(cuGraphAddMemFreeNode(&give, graph, &take, 1, params.dptr));
   OK(cuGraphInstantiate(&exec, graph, 0));
   OK(cuGraphLaunch(exec, stream));
   OK(cuStreamSynchronize(stream));

@@ -63,3 +63,17 @@ inline CUmemPoolProps pool_on_device(int ordinal) {
   props.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
   return props;
 }
+
+// A graph that takes memory of the first card and gives it back.
+inline CUgraph graph_that_takes(std::size_t bytes) {
+  CUgraph graph = nullptr;
+  CUgraphNode take = nullptr;
+  CUgraphNode give = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+  params.poolProps = pool_on_device(0);
+  params.bytesize = bytes;
+  OK(cuGraphCreate(&graph, 0));
+  OK(cuGraphAddMemAllocNode(&take, graph, nullptr, 0, &params));
+  OK(cuGraphAddMemFreeNode(&give, graph, &take, 1, params.dptr));
+  return graph;
+}

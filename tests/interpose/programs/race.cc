@@ -75,16 +75,8 @@ void take_virtual(Held* held, std::size_t bytes) {
 }
 
 void launch_graph(std::size_t bytes) {
-  CUgraph graph = nullptr;
+  CUgraph graph = graph_that_takes(bytes);
   CUgraphExec exec = nullptr;
-  CUgraphNode take = nullptr;
-  CUgraphNode give = nullptr;
-  CUDA_MEM_ALLOC_NODE_PARAMS params = {};
-  params.poolProps = pool_on_device(0);
-  params.bytesize = bytes;
-  OK(cuGraphCreate(&graph, 0));
-  OK(cuGraphAddMemAllocNode(&take, graph, nullptr, 0, &params));
-  OK(cuGraphAddMemFreeNode(&give, graph, &take, 1, params.dptr));
   if (had(cuGraphInstantiate(&exec, graph, 0))) {
     (void)had(cuGraphLaunch(exec, CU_STREAM_PER_THREAD));
     OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));

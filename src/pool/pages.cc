@@ -1,0 +1,135 @@
+#include "pool/pages.h"
+
+namespace vram::pool {
+
+bool Holding::take(std::uint64_t bytes) {
+  const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
+  std::uint64_t held = bytes_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > limit || held > limit - bytes) return false;
+  } while (!bytes_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+  if (grant_.take != nullptr && !grant_.take(grant_.owner, bytes)) {
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < held + bytes &&
+         !peak_.compare_exchange_weak(peak, held + bytes, std::memory_order_relaxed)) {
+  }
+  return true;
+}
+
+void Holding::give(std::uint64_t bytes) {
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (grant_.give != nullptr) grant_.give(grant_.owner, bytes);
+}
+
+CUresult Pages::open(const DriverCalls& driver, Holding* holding, CUdevice device,
+                     std::uint64_t span, std::uint64_t page) {
+  driver_ = &driver;
+  holding_ = holding;
+  page_ = page;
+  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  const std::uint64_t pages = span / page;
+  if (!handle_of_.reserve(pages) || !spare_.reserve(pages) || !stranded_.reserve(pages))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult reserved = driver.address_reserve(&base_, span, page, 0, 0);
+  if (reserved == CUDA_SUCCESS) span_ = span;
+  return reserved;
+}
+
+void Pages::close() {
+  if (span_ == 0) return;
+  const std::uint64_t pages = span_ / page_;
+  for (std::uint64_t page = 0; page < pages; ++page) {
+    if (handle_of_[page] != 0) (void)unback(page, 1);
+  }
+  (void)release_spare(spare_count_);
+  (void)driver_->address_free(base_, span_);
+  span_ = 0;
+}
+
+CUresult Pages::obtain(CUmemGenericAllocationHandle* handle) {
+  if (spare_count_ > 0) {
+    *handle = spare_[--spare_count_];
+    return CUDA_SUCCESS;
+  }
+  if (!holding_->take(page_)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult created = driver_->handle_create(handle, page_, &properties_, 0);
+  if (created != CUDA_SUCCESS) holding_->give(page_);
+  return created;
+}
+
+CUresult Pages::back(std::uint64_t first, std::uint64_t count) {
+  std::uint64_t mapped = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (; mapped < count; ++mapped) {
+    if (handle_of_[first + mapped] != 0) {
+      recover(first + mapped);
+      continue;
+    }
+    CUmemGenericAllocationHandle handle = 0;
+    result = obtain(&handle);
+    if (result != CUDA_SUCCESS) break;
+    result = driver_->map(address(first + mapped), page_, 0, handle, 0);
+    if (result != CUDA_SUCCESS) {
+      spare_[spare_count_++] = handle;
+      break;
+    }
+    handle_of_[first + mapped] = handle;
+  }
+  if (result == CUDA_SUCCESS) {
+    const CUmemAccessDesc access{properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    result = driver_->set_access(address(first), count * page_, &access, 1);
+  }
+  if (result != CUDA_SUCCESS) drop(first, mapped);
+  return result;
+}
+
+CUresult Pages::unback(std::uint64_t first, std::uint64_t count) {
+  const CUresult unmapped = driver_->unmap(address(first), count * page_);
+  if (unmapped != CUDA_SUCCESS) return unmapped;
+  for (std::uint64_t page = first; page < first + count; ++page) {
+    spare_[spare_count_++] = handle_of_[page];
+    handle_of_[page] = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+void Pages::drop(std::uint64_t first, std::uint64_t count) {
+  if (count == 0 || unback(first, count) == CUDA_SUCCESS) return;
+  for (std::uint64_t page = first; page < first + count; ++page) {
+    stranded_[stranded_count_++] = page;
+  }
+}
+
+void Pages::sweep() {
+  for (std::uint64_t i = stranded_count_; i > 0; --i) {
+    if (unback(stranded_[i - 1], 1) == CUDA_SUCCESS) {
+      stranded_[i - 1] = stranded_[--stranded_count_];
+    }
+  }
+}
+
+// The page is wanted again, and still has its memory.
+void Pages::recover(std::uint64_t page) {
+  for (std::uint64_t i = 0; i < stranded_count_; ++i) {
+    if (stranded_[i] != page) continue;
+    stranded_[i] = stranded_[--stranded_count_];
+    return;
+  }
+}
+
+std::uint64_t Pages::release_spare(std::uint64_t count) {
+  std::uint64_t released = 0;
+  while (released < count && spare_count_ > 0) {
+    if (driver_->handle_release(spare_[spare_count_ - 1]) != CUDA_SUCCESS) break;
+    --spare_count_;
+    ++released;
+  }
+  if (released > 0) holding_->give(released * page_);
+  return released;
+}
+
+}  // namespace vram::pool

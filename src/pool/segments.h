@@ -1,0 +1,198 @@
+#pragma once
+
+// vram's own pool of device memory: addresses reserved once, pages backed and unbacked as blocks
+// come and go.
+//
+// Model. Two spaces of addresses: one with small pages for blocks up to 16 MiB, one with large
+// pages for the others (fewer driver calls a byte; the waste of a part of a page counts less).
+// Blocks come from, in this order: the thread's cache, a shelf, a free stretch, a place across
+// stretches whose missing pages are backed. Pages come from, in this order: spare ones, idle ones
+// inside free stretches anywhere (their work is done), the driver. So memory held is what live
+// blocks touch, at its highest, and no order of sizes makes it grow further.
+//
+// Streams: see memory_pool.h and streams.h.
+//
+// Locks, outer to inner: growth_ (over driver calls), lock_ (spaces, nodes, table, streams), a
+// cache's or a shelf's. The fast path takes a cache's only.
+//
+// Limits. reserved() never exceeds the limit. A request that fails has tried everything: caches
+// emptied, tickets waited for, every idle page taken.
+//
+// Nothing here needs libstdc++: it also serves unmodified programs from inside the interposer.
+// Addresses are never reused before the pool is destroyed in a way a stale pointer could be freed
+// twice unnoticed: free() refuses what is not a live block.
+
+#include <pthread.h>
+
+#include "arena/address_table.h"
+#include "pool/pages.h"
+#include "pool/shelves.h"
+#include "pool/streams.h"
+#include "pool/thread_slots.h"
+
+namespace vram::pool {
+
+struct SegmentsOptions {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  std::uint64_t limit = kUnlimited;  // bytes
+  std::uint64_t span = 0;            // bytes of addresses for each space; 0: eight times the card
+  std::uint32_t decay_ms = 1000;     // see Segments::decay()
+  Grant grant;
+};
+
+struct SegmentsInfo {
+  std::uint64_t limit;
+  std::uint64_t in_use;       // live blocks, as rounded
+  std::uint64_t peak_in_use;  // exact with one thread; with more up to 32 MiB a thread off
+  std::uint64_t reserved;
+  std::uint64_t peak_reserved;
+  std::uint64_t cached;  // in caches, on shelves, and freed blocks that are still used
+  std::uint64_t free;    // backed and in no block
+  std::uint64_t largest_free;
+  std::uint64_t live_blocks;
+  std::uint64_t allocations;
+  std::uint64_t failures;
+  std::uint64_t largest_request;
+  std::uint64_t pages_backed;  // ever: what the driver was asked to map
+};
+
+class Segments {
+ public:
+  Segments() = default;
+  ~Segments() { close(); }
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  // Once. The table outlives the pool.
+  [[nodiscard]] CUresult open(const DriverCalls& driver, const SegmentsOptions& options);
+  // All work on the pool's memory is done, and no call is under way.
+  void close();
+
+  // CUDA_ERROR_OUT_OF_MEMORY, or what the driver answered. 0 bytes are CUDA_ERROR_INVALID_VALUE.
+  [[nodiscard]] CUresult allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream);
+  // False: no live block begins there; nothing was done.
+  [[nodiscard]] bool free(CUdeviceptr address, CUstream stream);
+  [[nodiscard]] bool record_use(CUdeviceptr address, CUstream stream);
+  // Bytes of the live block that begins at the address; 0: none.
+  [[nodiscard]] std::uint64_t bytes_at(CUdeviceptr address);
+  // Whether the address lies in the pool's reservations, block or not.
+  [[nodiscard]] bool contains(CUdeviceptr address) const;
+
+  // To be called before a stream is destroyed.
+  void forget_stream(CUstream stream);
+
+  // Gives idle memory back until at most `keep` bytes are reserved; waits for tickets, at most
+  // about 100 ms. Returns the bytes given back.
+  std::uint64_t trim(std::uint64_t keep);
+  // Gives back what was freed at least decay_ms ago and is idle.
+  std::uint64_t decay();
+  void set_limit(std::uint64_t bytes);
+
+  [[nodiscard]] SegmentsInfo info();
+  void reset_peaks();
+
+  // A thread has ended: its cache is emptied and may serve another.
+  void retire(ThreadCache* cache);
+
+ private:
+  // Blocks of a range of sizes. Apart, since a small block that stays pins the page it was cut
+  // from.
+  struct Zone {
+    arena::Space space;
+    Pages pages;
+  };
+  static constexpr std::uint8_t kZones = 3;
+  struct Counters {
+    std::atomic<std::int64_t> live_bytes{0};
+    std::atomic<std::int64_t> peak_live_bytes{0};
+    std::atomic<std::int64_t> live_blocks{0};
+    std::atomic<std::uint64_t> allocations{0};
+    std::atomic<std::uint64_t> failures{0};
+    std::atomic<std::uint64_t> largest_request{0};
+    std::atomic<std::uint64_t> pages_backed{0};
+  };
+  // How tightly the pool keeps to what is live; with the growth lock.
+  struct Pace {
+    unsigned slack_shift = kTightSlack;
+    std::uint64_t growths = 0;      // since
+    std::uint64_t allocations = 0;  // this many had been made
+  };
+  static constexpr unsigned kTightSlack = 6;
+  static constexpr unsigned kLooseSlack = 3;
+  struct Use {
+    NodeId block;
+    StreamId stream;
+    std::uint64_t ticket;  // 0: not freed yet
+  };
+  struct Wanted {
+    std::uint64_t asked;
+    std::uint64_t bytes;  // rounded
+    std::uint32_t size_class;
+    CUstream stream;
+    StreamId id;
+  };
+
+  [[nodiscard]] ThreadCache* cache_of_thread();
+  [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
+  [[nodiscard]] ThreadCache* make_cache();
+  [[nodiscard]] StreamBins* bins_of(ThreadCache& cache, CUstream stream);
+  [[nodiscard]] NodeId cut_chain(Bin& bin);
+  [[nodiscard]] bool keep(StreamBins& bins, NodeId block, NodeId* left_over);
+  void hand_out(ThreadCache& cache, arena::Node& node, std::uint64_t asked);
+  void tell(ThreadCache& cache);
+  void tell_all();
+  void count(std::int64_t bytes, std::int64_t blocks, std::int64_t highest);
+
+  [[nodiscard]] CUresult allocate_centrally(CUdeviceptr* address, const Wanted& wanted);
+  [[nodiscard]] NodeId take(const Wanted& wanted);
+  [[nodiscard]] CUresult grow(NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult grow_anywhere(NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult grow_in(Zone& zone, NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult back(Zone& zone, NodeId first, std::uint64_t missing);
+  void set_pace();
+  [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
+  void take_idle_for(Zone& zone, std::uint64_t pages);
+  std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by_ms);
+  std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by_ms);
+  [[nodiscard]] bool list(NodeId block);
+
+  [[nodiscard]] bool free_without_cache(CUdeviceptr address, CUstream stream);
+  void free_centrally(NodeId block, CUstream stream);
+  void free_used(NodeId block, StreamId stream);
+  void give(NodeId block, StreamId stream, std::uint64_t now_ms);
+  void give_chain(NodeId chain, StreamId stream);
+  void settle_uses();
+  void empty_caches();
+  void empty(ThreadCache& cache);
+  void promote();
+  void issue_tickets();
+  void wait_for_tickets(std::uint32_t most_ms);
+  [[nodiscard]] Zone& zone_for(std::uint64_t bytes);
+  [[nodiscard]] CUdeviceptr address_of(const arena::Node& node) const {
+    return zones_[node.space].pages.base() + node.start;
+  }
+
+  DriverCalls driver_{};
+  CUcontext context_ = nullptr;
+  std::uint32_t decay_ms_ = 0;
+  PoolNumber number_{};
+  bool open_ = false;
+  pthread_mutex_t growth_ = PTHREAD_MUTEX_INITIALIZER;
+  SpinLock lock_;
+  arena::NodeStore nodes_;
+  arena::AddressTable table_;
+  Zone zones_[kZones];
+  Holding holding_;
+  Streams streams_;
+  Shelves shelves_;
+  arena::GrowingArray<Use> uses_;
+  std::size_t uses_count_ = 0;
+  std::atomic<ThreadCache*> caches_{nullptr};  // one is added under the pool's lock, none goes
+  Counters counters_;
+  std::atomic<std::uint64_t> bin_bytes_{0};  // what a bin of a cache may hold, see set_pace()
+  Pace pace_;
+  std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,376 @@
+// A block's way out of the pool and back, as long as no page is needed for it.
+
+#include <sys/mman.h>
+
+#include "pool/current.h"
+#include "pool/now.h"
+#include "pool/segments.h"
+
+namespace vram::pool {
+namespace {
+
+using arena::Node;
+
+// A cache tells the pool what is live when it is off by this much: rarely enough that threads do
+// not meet at the counters.
+constexpr std::int64_t kTellAfter = std::int64_t{32} << 20;
+// Longer requests than any card's memory would overflow when they are rounded.
+constexpr std::uint64_t kLongest = std::uint64_t{1} << 46;
+
+void raise_to(std::atomic<std::int64_t>& highest, std::int64_t value) {
+  std::int64_t seen = highest.load(std::memory_order_relaxed);
+  while (seen < value && !highest.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+// `highest` is the most that was live on the way, relative to before.
+void Segments::count(std::int64_t bytes, std::int64_t blocks, std::int64_t highest) {
+  const std::int64_t before = counters_.live_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  raise_to(counters_.peak_live_bytes, before + highest);
+  counters_.live_blocks.fetch_add(blocks, std::memory_order_relaxed);
+}
+
+void Segments::tell(ThreadCache& cache) {
+  count(cache.live_bytes, cache.live_blocks, cache.highest_live_bytes);
+  counters_.allocations.fetch_add(cache.allocations, std::memory_order_relaxed);
+  std::uint64_t largest = counters_.largest_request.load(std::memory_order_relaxed);
+  while (largest < cache.largest_request &&
+         !counters_.largest_request.compare_exchange_weak(largest, cache.largest_request,
+                                                          std::memory_order_relaxed)) {
+  }
+  cache.live_bytes = 0;
+  cache.highest_live_bytes = 0;
+  cache.live_blocks = 0;
+  cache.allocations = 0;
+}
+
+// With the pool's lock, or with the growth lock: caches are only ever added.
+void Segments::tell_all() {
+  for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
+    const Locked of_cache(cache->lock);
+    tell(*cache);
+  }
+}
+
+void Segments::hand_out(ThreadCache& cache, Node& node, std::uint64_t asked) {
+  node.handed_out = true;
+  cache.live_bytes += static_cast<std::int64_t>(node.bytes);
+  if (cache.live_bytes > cache.highest_live_bytes) cache.highest_live_bytes = cache.live_bytes;
+  ++cache.live_blocks;
+  ++cache.allocations;
+  if (asked > cache.largest_request) cache.largest_request = asked;
+  if (cache.live_bytes > kTellAfter) tell(cache);
+}
+
+ThreadCache* Segments::cache_of_thread() {
+  ThreadCache* cache = cache_in_slot(number_);
+  return cache != nullptr ? cache : make_cache();
+}
+
+ThreadCache* Segments::make_cache() {
+  if (number_.serial == 0) return nullptr;
+  ThreadCache* cache = nullptr;
+  {
+    const Locked hold(lock_);
+    for (ThreadCache* c = first_cache(); c != nullptr && cache == nullptr; c = c->next) {
+      if (!c->owned) cache = c;
+    }
+    if (cache != nullptr) cache->owned = true;
+  }
+  if (cache == nullptr) {
+    void* at = mmap(nullptr, sizeof(ThreadCache), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    cache = static_cast<ThreadCache*>(at);
+    cache->owned = true;
+    const Locked hold(lock_);
+    cache->next = first_cache();
+    caches_.store(cache, std::memory_order_release);
+  }
+  if (set_cache_in_slot(number_, cache)) return cache;
+  const Locked hold(lock_);
+  cache->owned = false;
+  return nullptr;
+}
+
+StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
+  {
+    const Locked hold(cache.lock);
+    if (StreamBins* bins = cache.bins_of(stream); bins != nullptr) return bins;
+  }
+  StreamId id = 0;
+  {
+    const Locked hold(lock_);
+    id = streams_.id_of(stream);
+  }
+  if (id == 0) return nullptr;
+  const Locked hold(cache.lock);
+  for (std::uint32_t i = 0; i < ThreadCache::kStreams; ++i) {
+    StreamBins& bins = cache.streams[i];
+    if (bins.id != 0) continue;
+    bins.stream = stream;
+    bins.id = id;
+    cache.newest = i;
+    return &bins;
+  }
+  return nullptr;
+}
+
+CUresult Segments::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > kLongest) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint32_t size_class = arena::class_of(bytes);
+  if (size_class < kCachedClasses) {
+    if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
+      const Locked hold(cache->lock);
+      if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
+        Bin& bin = bins->bins[size_class];
+        if (bin.head == 0) {
+          bin.head = shelves_.get(nodes_, bins->id, size_class);
+          if (bin.head != 0) bin.count = kChain;
+        }
+        if (bin.head != 0) {
+          Node& node = nodes_[bin.head];
+          bin.head = node.next;
+          --bin.count;
+          hand_out(*cache, node, bytes);
+          *address = address_of(node);
+          return CUDA_SUCCESS;
+        }
+      }
+    }
+  }
+  return allocate_centrally(address, {bytes, block_bytes(bytes), size_class, stream, 0});
+}
+
+NodeId Segments::take(const Wanted& wanted) {
+  arena::Space& space = zone_for(wanted.bytes).space;
+  NodeId block = space.take(wanted.bytes, wanted.id);
+  if (block == 0 && uses_count_ > 0) {
+    settle_uses();
+    block = space.take(wanted.bytes, wanted.id);
+  }
+  if (block == 0 || list(block)) return block;
+  give(block, wanted.id, now_ms());
+  return 0;
+}
+
+// False: no memory for the entry; the block is still taken.
+bool Segments::list(NodeId block) {
+  return table_.insert(address_of(nodes_[block]), block, [this] {
+    for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
+      const Locked wait(cache->lock);
+    }
+  });
+}
+
+CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked) {
+  Wanted wanted = asked;
+  NodeId block = 0;
+  {
+    const Locked hold(lock_);
+    wanted.id = streams_.id_of(wanted.stream);
+    block = take(wanted);
+  }
+  if (block == 0) {
+    const CUresult grown = grow(&block, wanted);
+    if (grown != CUDA_SUCCESS) {
+      counters_.failures.fetch_add(1, std::memory_order_relaxed);
+      return grown;
+    }
+  }
+  Node& node = nodes_[block];
+  // A block that could not be cut to size is no good for the bin of its class.
+  node.size_class = node.bytes == wanted.bytes ? wanted.size_class : kUncached;
+  *address = address_of(node);
+  if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
+    const Locked hold(cache->lock);
+    hand_out(*cache, node, wanted.asked);
+  } else {
+    node.handed_out = true;
+    const std::int64_t bytes = static_cast<std::int64_t>(node.bytes);
+    count(bytes, 1, bytes);
+    counters_.allocations.fetch_add(1, std::memory_order_relaxed);
+  }
+  return CUDA_SUCCESS;
+}
+
+// Takes the newest blocks out of a full bin: a chain, for the shelf.
+NodeId Segments::cut_chain(Bin& bin) {
+  const NodeId chain = bin.head;
+  NodeId last = chain;
+  for (std::uint32_t i = 1; i < kChain; ++i) last = nodes_[last].next;
+  bin.head = nodes_[last].next;
+  bin.count -= kChain;
+  nodes_[last].next = 0;
+  return chain;
+}
+
+// With the cache's lock. False: the block is too large for what the bin holds already. What the
+// shelf has no room for is left over, for the pool's space.
+bool Segments::keep(StreamBins& bins, NodeId block, NodeId* left_over) {
+  Node& node = nodes_[block];
+  Bin& bin = bins.bins[node.size_class];
+  if ((bin.count + 1) * node.bytes > bin_bytes_.load(std::memory_order_relaxed)) return false;
+  if (bin.count >= kMostInBin) {
+    const NodeId chain = cut_chain(bin);
+    if (!shelves_.put(nodes_, bins.id, node.size_class, chain)) *left_over = chain;
+  }
+  node.next = bin.head;
+  bin.head = block;
+  ++bin.count;
+  bins.used = true;
+  return true;
+}
+
+bool Segments::free(CUdeviceptr address, CUstream stream) {
+  ThreadCache* cache = cache_of_thread();
+  if (cache == nullptr) return free_without_cache(address, stream);
+  NodeId block = 0;
+  NodeId left_over = 0;
+  StreamId id = 0;
+  {
+    const Locked hold(cache->lock);
+    block = table_.find(address);
+    if (block == 0 || !nodes_[block].handed_out) return false;
+    Node& node = nodes_[block];
+    node.handed_out = false;
+    cache->live_bytes -= static_cast<std::int64_t>(node.bytes);
+    --cache->live_blocks;
+    if (cache->live_bytes < -kTellAfter) tell(*cache);
+    if (node.size_class < kCachedClasses && !node.has_uses) {
+      if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
+        id = bins->id;
+        if (keep(*bins, block, &left_over)) block = 0;
+      }
+    }
+  }
+  if (left_over != 0) give_chain(left_over, id);
+  if (block != 0) free_centrally(block, stream);
+  return true;
+}
+
+bool Segments::free_without_cache(CUdeviceptr address, CUstream stream) {
+  NodeId block = 0;
+  {
+    const Locked hold(lock_);
+    block = table_.find(address);
+    if (block == 0 || !nodes_[block].handed_out) return false;
+    nodes_[block].handed_out = false;
+  }
+  count(-static_cast<std::int64_t>(nodes_[block].bytes), -1, 0);
+  free_centrally(block, stream);
+  return true;
+}
+
+// The block is not for the cache, or the cache does not know the stream yet.
+void Segments::free_centrally(NodeId block, CUstream stream) {
+  ThreadCache* cache = cache_in_slot(number_);
+  if (cache != nullptr && nodes_[block].size_class < kCachedClasses && !nodes_[block].has_uses) {
+    if (StreamBins* bins = bins_of(*cache, stream); bins != nullptr) {
+      const Locked hold(cache->lock);
+      NodeId left_over = 0;  // nothing: the block was refused, or its bin is new and empty
+      if (bins->stream == stream && bins->id != 0 && keep(*bins, block, &left_over)) return;
+    }
+  }
+  const Current current(driver_, context_);
+  StreamId id = 0;
+  {
+    const Locked hold(lock_);
+    id = streams_.id_of(stream);
+    if (id != 0) {
+      if (nodes_[block].has_uses) {
+        free_used(block, id);
+      } else {
+        give(block, id, now_ms());
+      }
+      return;
+    }
+  }
+  // Too many streams to tell them apart: wait until the block is idle.
+  (void)driver_.context_synchronize();
+  const Locked hold(lock_);
+  give(block, 0, now_ms());
+}
+
+// With the pool's lock.
+void Segments::give(NodeId block, StreamId stream, std::uint64_t now) {
+  Node& node = nodes_[block];
+  table_.remove(address_of(node));
+  const std::uint64_t ticket = stream == 0 ? 0 : streams_.next_ticket(stream);
+  zones_[node.space].space.give(block, stream, ticket, now);
+}
+
+void Segments::give_chain(NodeId chain, StreamId stream) {
+  const std::uint64_t now = now_ms();
+  const Locked hold(lock_);
+  while (chain != 0) {
+    const NodeId next = nodes_[chain].next;
+    give(chain, stream, now);
+    chain = next;
+  }
+}
+
+bool Segments::record_use(CUdeviceptr address, CUstream stream) {
+  {
+    const Locked hold(lock_);
+    const NodeId block = table_.find(address);
+    if (block == 0 || !nodes_[block].handed_out) return false;
+    const StreamId id = streams_.id_of(stream);
+    if (id != 0 && uses_count_ < uses_.capacity()) {
+      nodes_[block].has_uses = true;
+      uses_[uses_count_++] = {block, id, 0};
+      return true;
+    }
+  }
+  const Current current(driver_, context_);
+  (void)driver_.stream_synchronize(stream);
+  return true;
+}
+
+// With the pool's lock and the context current. The block is free when all its streams are done.
+void Segments::free_used(NodeId block, StreamId stream) {
+  std::uint64_t pending = 0;
+  for (std::size_t i = 0; i < uses_count_; ++i) {
+    Use& use = uses_[i];
+    if (use.block != block) continue;
+    use.ticket = streams_.next_ticket(use.stream);
+    (void)streams_.issue(use.stream);
+    ++pending;
+  }
+  nodes_[block].stream = stream;
+  nodes_[block].ticket = pending;
+}
+
+// With the pool's lock.
+void Segments::settle_uses() {
+  for (std::size_t i = 0; i < uses_count_;) {
+    const Use use = uses_[i];
+    if (use.ticket == 0 || !streams_.passed(use.stream, use.ticket)) {
+      ++i;
+      continue;
+    }
+    uses_[i] = uses_[--uses_count_];
+    Node& node = nodes_[use.block];
+    if (--node.ticket == 0) give(use.block, node.stream, now_ms());
+  }
+}
+
+// With the pool's lock.
+void Segments::promote() {
+  settle_uses();
+  const std::uint64_t passed = streams_.passed_tickets();
+  if (passed == promoted_) return;
+  promoted_ = passed;
+  for (Zone& zone : zones_) zone.space.promote(streams_.idle());
+}
+
+std::uint64_t Segments::bytes_at(CUdeviceptr address) {
+  const Locked hold(lock_);
+  const NodeId block = table_.find(address);
+  return block == 0 || !nodes_[block].handed_out ? 0 : nodes_[block].bytes;
+}
+
+}  // namespace vram::pool

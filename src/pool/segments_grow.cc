@@ -1,0 +1,349 @@
+// How the pool comes by pages, and gives them back. All of it under the growth lock: one thread at
+// a time calls the driver, and the others go on with what is there.
+
+#include <time.h>
+
+#include "pool/current.h"
+#include "pool/now.h"
+#include "pool/segments.h"
+
+namespace vram::pool {
+namespace {
+
+// A program that comes here more often than once in this many allocations pays more for tightness
+// than it is worth to it: the pool holds to what is live less tightly then, from a 64th above it to
+// an eighth. Training comes here while it warms up, and then hardly ever.
+constexpr std::uint64_t kWindow = 65'536;
+constexpr std::uint64_t kOften = kWindow / 1024;
+constexpr std::uint64_t kSeldom = kOften / 16;
+constexpr std::uint64_t kSlackBytes = std::uint64_t{16} << 20;
+// All bins of a thread together hold a few thousandths of what is live.
+constexpr std::uint64_t kBinShare = 4096;
+constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
+// The work before a free is at most a training step away. Then the request fails, or the memory is
+// not given back yet.
+constexpr std::uint32_t kWaitToGrow_ms = 10'000;
+constexpr std::uint32_t kWaitToTrim_ms = 100;
+
+class Growing {
+ public:
+  explicit Growing(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Growing() { pthread_mutex_unlock(&mutex_); }
+  Growing(const Growing&) = delete;
+  Growing& operator=(const Growing&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+}  // namespace
+
+// With the pool's lock and the context current.
+void Segments::issue_tickets() {
+  bool waiting[arena::kMaxStreams] = {};
+  for (const Zone& zone : zones_) {
+    zone.space.for_each_waiting([&](StreamId stream) { waiting[stream] = true; });
+  }
+  for (StreamId id = 1; id <= streams_.count(); ++id) {
+    if (waiting[id]) (void)streams_.issue(id);
+  }
+}
+
+// Until everything asked for has passed. Without the pool's lock.
+void Segments::wait_for_tickets(std::uint32_t most_ms) {
+  const std::uint64_t begin = now_ms();
+  for (int looks = 0;; ++looks) {
+    {
+      const Locked hold(lock_);
+      if (!streams_.outstanding()) return;
+    }
+    if (looks < 100) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    if (now_ms() - begin > most_ms) return;
+    const timespec pause{0, 20'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void Segments::set_pace() {
+  const std::uint64_t live =
+      static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
+  std::uint64_t bytes = live / kBinShare;
+  if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
+  if (bytes > kMostBinBytes) bytes = kMostBinBytes;
+  bin_bytes_.store(bytes, std::memory_order_relaxed);
+  ++pace_.growths;
+  const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
+  if (allocations - pace_.allocations < kWindow) return;
+  if (pace_.growths > kOften && pace_.slack_shift > kLooseSlack) --pace_.slack_shift;
+  if (pace_.growths < kSeldom && pace_.slack_shift < kTightSlack) ++pace_.slack_shift;
+  pace_.growths = 0;
+  pace_.allocations = allocations;
+}
+
+// Below what is live and the slack, the pool takes memory from the driver at once; beyond it, it
+// first gathers what it has: what caches hold, and frees that are not idle yet. That costs a
+// moment, and what it saves stays saved.
+bool Segments::beyond_slack(std::uint64_t more) const {
+  const std::uint64_t live =
+      static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
+  return holding_.bytes() + more > live + (live >> pace_.slack_shift) + kSlackBytes;
+}
+
+CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  const auto found = [&] {
+    const Locked hold(lock_);
+    promote();
+    *block = take(wanted);
+    return *block != 0;
+  };
+  // Somebody may have freed or grown in the meantime.
+  if (found()) return CUDA_SUCCESS;
+  tell_all();
+  set_pace();
+  if (beyond_slack(wanted.bytes)) {
+    empty_caches();
+    if (found()) return CUDA_SUCCESS;
+  }
+  Zone& own = zone_for(wanted.bytes);
+  CUresult result = grow_in(own, block, wanted);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  {
+    const Locked hold(lock_);
+    issue_tickets();
+  }
+  wait_for_tickets(kWaitToGrow_ms);
+  empty_caches();
+  if (found()) return CUDA_SUCCESS;
+  result = grow_in(own, block, wanted);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  // Other pages may leave less over.
+  for (Zone& zone : zones_) {
+    if (&zone == &own) continue;
+    result = grow_in(zone, block, wanted);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  }
+  return result;
+}
+
+CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted) {
+  arena::Place place{};
+  NodeId first = 0;
+  {
+    const Locked hold(lock_);
+    if (!zone.space.find_place(wanted.bytes, wanted.id, &place)) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    first = zone.space.occupy(place);
+    if (first == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult backed = back(zone, first, place.missing_pages);
+  const Locked hold(lock_);
+  if (backed != CUDA_SUCCESS) {
+    zone.space.abandon(first);
+    return backed;
+  }
+  const NodeId taken = zone.space.settle(first, place);
+  if (!list(taken)) {
+    zone.space.give(taken, 0, 0, now_ms());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *block = taken;
+  return CUDA_SUCCESS;
+}
+
+// Backs what is missing in a row of busy nodes, or nothing.
+CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing) {
+  if (missing == 0) return CUDA_SUCCESS;
+  take_idle_for(zone, missing);
+  struct Run {
+    std::uint64_t page;
+    std::uint64_t count;
+  };
+  CUresult result = CUDA_SUCCESS;
+  NodeId failed_at = 0;
+  zone.space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
+    if (result != CUDA_SUCCESS) return;
+    result = zone.pages.back(page, count);
+    if (result != CUDA_SUCCESS) failed_at = run;
+  });
+  if (result == CUDA_SUCCESS) {
+    counters_.pages_backed.fetch_add(missing, std::memory_order_relaxed);
+    return result;
+  }
+  bool reached = false;
+  zone.space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
+    reached = reached || run == failed_at;
+    if (!reached) zone.pages.drop(page, count);
+  });
+  return result;
+}
+
+// Before the driver is asked for pages: those that idle elsewhere in the pool.
+void Segments::take_idle_for(Zone& zone, std::uint64_t pages) {
+  if (pages <= zone.pages.spare()) return;
+  std::uint64_t wanted = pages - zone.pages.spare();
+  if (beyond_slack(wanted * zone.pages.page())) {
+    {
+      const Locked hold(lock_);
+      issue_tickets();
+    }
+    wait_for_tickets(kWaitToGrow_ms);
+    const Locked hold(lock_);
+    promote();
+  }
+  wanted -= take_idle_pages(zone, wanted, ~std::uint64_t{0});
+  for (int i = kZones - 1; i >= 0 && wanted > 0; --i) {
+    Zone& other = zones_[i];
+    if (&other == &zone) continue;
+    const std::uint64_t page = other.pages.page();
+    const std::uint64_t needed = (wanted * zone.pages.page() + page - 1) / page;
+    if (needed > other.pages.spare()) {
+      (void)take_idle_pages(other, needed - other.pages.spare(), ~std::uint64_t{0});
+    }
+    const std::uint64_t freed = other.pages.release_spare(needed) * page / zone.pages.page();
+    wanted -= freed < wanted ? freed : wanted;
+  }
+}
+
+// Makes idle pages spare; how many.
+std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages,
+                                        std::uint64_t freed_by_ms) {
+  std::uint64_t taken = 0;
+  while (taken < pages) {
+    NodeId run = 0;
+    {
+      const Locked hold(lock_);
+      run = zone.space.detach(pages - taken, streams_.idle(), freed_by_ms);
+      if (run == 0) return taken;
+    }
+    const std::uint64_t first = nodes_[run].start / zone.pages.page();
+    const std::uint64_t count = nodes_[run].bytes / zone.pages.page();
+    const CUresult unbacked = zone.pages.unback(first, count);
+    const Locked hold(lock_);
+    if (unbacked != CUDA_SUCCESS) {
+      zone.space.attached(run);
+      return taken;
+    }
+    zone.space.detached(run);
+    taken += count;
+  }
+  return taken;
+}
+
+std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by_ms) {
+  const std::uint64_t before = holding_.bytes();
+  // Large pages first: more bytes a call.
+  for (int i = kZones - 1; i >= 0 && holding_.bytes() > keep; --i) {
+    Zone& zone = zones_[i];
+    zone.pages.sweep();
+    const std::uint64_t page = zone.pages.page();
+    const std::uint64_t surplus = (holding_.bytes() - keep + page - 1) / page;
+    if (surplus > zone.pages.spare()) {
+      (void)take_idle_pages(zone, surplus - zone.pages.spare(), freed_by_ms);
+    }
+    (void)zone.pages.release_spare(surplus);
+  }
+  const std::uint64_t after = holding_.bytes();
+  return before > after ? before - after : 0;
+}
+
+std::uint64_t Segments::trim(std::uint64_t keep) {
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  empty_caches();
+  {
+    const Locked hold(lock_);
+    issue_tickets();
+  }
+  wait_for_tickets(kWaitToTrim_ms);
+  {
+    const Locked hold(lock_);
+    promote();
+  }
+  return give_back(keep, ~std::uint64_t{0});
+}
+
+std::uint64_t Segments::decay() {
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  {
+    const Locked hold(lock_);
+    promote();
+  }
+  const std::uint64_t given = give_back(0, now_ms() - decay_ms_);
+  // For the next time: what caches hold ages from now, and tickets pass in the meantime.
+  empty_caches();
+  const Locked hold(lock_);
+  issue_tickets();
+  return given;
+}
+
+void Segments::empty_caches() {
+  StreamId streams = 0;
+  {
+    const Locked hold(lock_);
+    streams = streams_.count();
+  }
+  for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) empty(*cache);
+  for (StreamId id = 1; id <= streams; ++id) {
+    for (std::uint32_t size_class = 0; size_class < kCachedClasses; ++size_class) {
+      while (const NodeId chain = shelves_.get(nodes_, id, size_class)) give_chain(chain, id);
+    }
+  }
+}
+
+void Segments::empty(ThreadCache& cache) {
+  for (StreamBins& bins : cache.streams) {
+    NodeId all = 0;
+    StreamId id = 0;
+    {
+      const Locked hold(cache.lock);
+      tell(cache);
+      if (bins.id == 0 || !bins.used) continue;
+      bins.used = false;
+      id = bins.id;
+      for (Bin& bin : bins.bins) {
+        while (bin.head != 0) {
+          const NodeId block = bin.head;
+          bin.head = nodes_[block].next;
+          nodes_[block].next = all;
+          all = block;
+        }
+        bin.count = 0;
+      }
+    }
+    give_chain(all, id);
+  }
+}
+
+void Segments::retire(ThreadCache* cache) {
+  empty(*cache);
+  {
+    const Locked hold(cache->lock);
+    for (StreamBins& bins : cache->streams) bins.id = 0;
+  }
+  const Locked hold(lock_);
+  cache->owned = false;
+}
+
+void Segments::forget_stream(CUstream stream) {
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  empty_caches();
+  for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
+    const Locked hold(cache->lock);
+    for (StreamBins& bins : cache->streams) {
+      if (bins.stream == stream) bins.id = 0;
+    }
+  }
+  const Locked hold(lock_);
+  streams_.forget(stream);
+}
+
+}  // namespace vram::pool

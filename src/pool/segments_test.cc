@@ -1,0 +1,434 @@
+#include "pool/segments.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "pool/dry_driver.h"
+
+namespace vram::pool {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+CUstream stream(std::uintptr_t n) { return reinterpret_cast<CUstream>(0x1000 * n); }
+
+// A pool on a dry card; at the end everything must be back with the driver, and no call been wrong.
+class SegmentsTest : public ::testing::Test {
+ protected:
+  void open(std::uint64_t card, SegmentsOptions options = {}) {
+    ASSERT_EQ(pool.open(dry_driver(card), options), CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    let_dry_streams_go();
+    pool.close();
+    const DryCounts counts = dry_counts();
+    EXPECT_EQ(counts.bytes, 0u);
+    EXPECT_EQ(counts.handles, 0u);
+    EXPECT_EQ(counts.reservations, 0u);
+    EXPECT_EQ(counts.pinned, 0u);
+    EXPECT_EQ(counts.faults, 0u);
+  }
+  CUdeviceptr take(std::uint64_t bytes, CUstream on = nullptr) {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(pool.allocate(&address, bytes, on), CUDA_SUCCESS) << bytes;
+    return address;
+  }
+  bool refused(std::uint64_t bytes, CUstream on = nullptr) {
+    CUdeviceptr address = 0;
+    return pool.allocate(&address, bytes, on) == CUDA_ERROR_OUT_OF_MEMORY;
+  }
+
+  Segments pool;
+};
+
+TEST_F(SegmentsTest, HoldsWhatBlocksTouchAndNoMore) {
+  open(8 * kGiB);
+  const CUdeviceptr a = take(3 * kMiB);
+  EXPECT_EQ(pool.info().reserved, 4 * kMiB);
+  EXPECT_EQ(dry_counts().bytes, 4 * kMiB);
+  const CUdeviceptr b = take(5 * kMiB);
+  EXPECT_EQ(pool.info().reserved, 8 * kMiB);
+  EXPECT_TRUE(pool.free(a, nullptr));
+  EXPECT_TRUE(pool.free(b, nullptr));
+}
+
+// The classical trap: everything freed, and no hole large enough.
+TEST_F(SegmentsTest, PagesOfScatteredHolesServeOneLargeRequest) {
+  SegmentsOptions options;
+  options.limit = kGiB;
+  open(8 * kGiB, options);
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 128; ++i) blocks.push_back(take(8 * kMiB));
+  EXPECT_TRUE(refused(8 * kMiB));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) EXPECT_TRUE(pool.free(blocks[i], nullptr));
+  const CUdeviceptr large = take(512 * kMiB);
+  EXPECT_LE(pool.info().reserved, kGiB);
+  EXPECT_TRUE(pool.free(large, nullptr));
+  for (std::size_t i = 1; i < blocks.size(); i += 2) EXPECT_TRUE(pool.free(blocks[i], nullptr));
+}
+
+TEST_F(SegmentsTest, WhatOneSizeFreedServesEveryOtherSize) {
+  SegmentsOptions options;
+  options.limit = 256 * kMiB;
+  open(8 * kGiB, options);
+  for (const std::uint64_t bytes : {512ul, 4096ul, 100'000ul, 3 * kMiB, 20 * kMiB, 256 * kMiB}) {
+    std::vector<CUdeviceptr> blocks;
+    CUdeviceptr address = 0;
+    while (pool.allocate(&address, bytes, nullptr) == CUDA_SUCCESS) blocks.push_back(address);
+    EXPECT_GE(blocks.size() * bytes + bytes, 250 * kMiB) << bytes;
+    for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+  }
+}
+
+TEST_F(SegmentsTest, RefusesWhatIsNotALiveBlock) {
+  open(kGiB);
+  const CUdeviceptr a = take(1000);
+  EXPECT_FALSE(pool.free(a + 512, nullptr));
+  EXPECT_FALSE(pool.free(0x1234, nullptr));
+  EXPECT_TRUE(pool.free(a, nullptr));
+  EXPECT_FALSE(pool.free(a, nullptr));
+  EXPECT_FALSE(pool.record_use(a, stream(1)));
+  EXPECT_EQ(pool.info().live_blocks, 0u);
+}
+
+TEST_F(SegmentsTest, CountsWhatIsLive) {
+  open(kGiB);
+  const CUdeviceptr a = take(1000);
+  const CUdeviceptr b = take(30 * kMiB);
+  SegmentsInfo info = pool.info();
+  EXPECT_EQ(info.in_use, 1024 + 30 * kMiB);
+  EXPECT_EQ(info.live_blocks, 2u);
+  EXPECT_EQ(info.largest_request, 30 * kMiB);
+  EXPECT_EQ(pool.bytes_at(a), 1024u);
+  EXPECT_EQ(pool.bytes_at(a + 512), 0u);
+  EXPECT_TRUE(pool.free(b, nullptr));
+  info = pool.info();
+  EXPECT_EQ(info.in_use, 1024u);
+  EXPECT_EQ(info.peak_in_use, 1024 + 30 * kMiB);
+  pool.reset_peaks();
+  EXPECT_EQ(pool.info().peak_in_use, 1024u);
+  EXPECT_TRUE(refused(2 * kGiB));
+  EXPECT_EQ(pool.info().failures, 1u);
+  EXPECT_TRUE(pool.free(a, nullptr));
+}
+
+TEST_F(SegmentsTest, AnotherStreamGetsABlockOnlyWhenTheWorkBeforeItsFreeIsDone) {
+  SegmentsOptions options;
+  options.limit = 32 * kMiB;
+  open(kGiB, options);
+  const CUdeviceptr a = take(30 * kMiB, stream(1));
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(a, stream(1)));
+  const CUdeviceptr again = take(30 * kMiB, stream(1));
+  EXPECT_EQ(again, a) << "its own stream has it at once";
+  EXPECT_TRUE(pool.free(again, stream(1)));
+  CUdeviceptr other = 0;
+  std::thread waits([&] { other = take(30 * kMiB, stream(2)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(__atomic_load_n(&other, __ATOMIC_RELAXED), 0u) << "the work is not done";
+  let_dry_streams_go();
+  waits.join();
+  EXPECT_NE(other, 0u);
+  EXPECT_TRUE(pool.free(other, stream(2)));
+}
+
+TEST_F(SegmentsTest, SmallBlocksToo) {
+  open(kGiB);
+  hold_dry_streams();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 200; ++i) blocks.push_back(take(4096, stream(1)));
+  for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, stream(1)));
+  std::vector<CUdeviceptr> others;
+  for (int i = 0; i < 200; ++i) {
+    others.push_back(take(4096, stream(2)));
+    for (const CUdeviceptr block : blocks) EXPECT_NE(others.back(), block);
+  }
+  for (const CUdeviceptr block : others) EXPECT_TRUE(pool.free(block, stream(2)));
+}
+
+TEST_F(SegmentsTest, ABlockUsedOnAnotherStreamStaysUntilThatIsDone) {
+  open(kGiB);
+  const CUdeviceptr a = take(4096, stream(1));
+  EXPECT_TRUE(pool.record_use(a, stream(2)));
+  EXPECT_TRUE(pool.record_use(a, stream(3)));
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(a, stream(1)));
+  EXPECT_FALSE(pool.free(a, stream(1)));
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 100; ++i) {
+    blocks.push_back(take(4096, stream(1)));
+    EXPECT_NE(blocks.back(), a);
+  }
+  let_dry_streams_go();
+  (void)pool.trim(0);
+  bool back = false;
+  for (int i = 0; i < 600 && !back; ++i) {
+    blocks.push_back(take(4096, stream(1)));
+    back = blocks.back() == a;
+  }
+  EXPECT_TRUE(back);
+  for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, stream(1)));
+}
+
+TEST_F(SegmentsTest, AForgottenStreamsHandleIsAnotherStreamAfterwards) {
+  SegmentsOptions options;
+  options.limit = 32 * kMiB;
+  open(kGiB, options);
+  const CUdeviceptr a = take(30 * kMiB, stream(1));
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(a, stream(1)));
+  pool.forget_stream(stream(1));
+  CUdeviceptr b = 0;
+  std::thread waits([&] { b = take(30 * kMiB, stream(1)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(__atomic_load_n(&b, __ATOMIC_RELAXED), 0u);
+  let_dry_streams_go();
+  waits.join();
+  EXPECT_TRUE(pool.free(b, stream(1)));
+}
+
+TEST_F(SegmentsTest, MoreStreamsThanCanBeToldApartStillWork) {
+  open(kGiB);
+  for (std::uintptr_t i = 1; i < 1500; ++i) {
+    const CUdeviceptr a = take(4096, stream(i));
+    ASSERT_TRUE(pool.free(a, stream(i)));
+  }
+}
+
+TEST_F(SegmentsTest, TrimGivesIdleMemoryBackAndKeepsWhatIsAsked) {
+  open(8 * kGiB);
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(take(20 * kMiB));
+  for (int i = 0; i < 100; ++i) blocks.push_back(take(100'000));
+  const CUdeviceptr stays = take(5000);
+  for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+  const std::uint64_t before = pool.info().reserved;
+  EXPECT_GE(before, 2000 * kMiB);
+  const std::uint64_t first = pool.trim(500 * kMiB);
+  EXPECT_LE(pool.info().reserved, 500 * kMiB);
+  EXPECT_GE(pool.info().reserved, 480 * kMiB);
+  const std::uint64_t rest = pool.trim(0);
+  EXPECT_EQ(pool.info().reserved, 2 * kMiB) << "one page has a live block";
+  EXPECT_EQ(first + rest, before - 2 * kMiB);
+  EXPECT_EQ(dry_counts().bytes, 2 * kMiB);
+  EXPECT_TRUE(pool.free(stays, nullptr));
+}
+
+TEST_F(SegmentsTest, TrimLeavesMemoryThatWorkStillUses) {
+  open(8 * kGiB);
+  const CUdeviceptr a = take(200 * kMiB);
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(a, nullptr));
+  EXPECT_EQ(pool.trim(0), 0u);
+  let_dry_streams_go();
+  EXPECT_GE(pool.trim(0), 200 * kMiB);
+}
+
+TEST_F(SegmentsTest, DecayGivesBackWhatIdledLongEnough) {
+  SegmentsOptions options;
+  options.decay_ms = 30;
+  open(8 * kGiB, options);
+  const CUdeviceptr a = take(200 * kMiB);
+  const CUdeviceptr b = take(100'000);
+  EXPECT_TRUE(pool.free(a, nullptr));
+  EXPECT_TRUE(pool.free(b, nullptr));
+  EXPECT_EQ(pool.decay(), 0u) << "just freed";
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  EXPECT_GE(pool.decay(), 200 * kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  (void)pool.decay();
+  EXPECT_EQ(pool.info().reserved, 0u);
+}
+
+TEST_F(SegmentsTest, ALowerLimitHoldsAtOnce) {
+  open(8 * kGiB);
+  const CUdeviceptr a = take(100 * kMiB);
+  const CUdeviceptr b = take(100 * kMiB);
+  EXPECT_TRUE(pool.free(b, nullptr));
+  pool.set_limit(128 * kMiB);
+  EXPECT_LE(pool.info().reserved, 128 * kMiB);
+  EXPECT_TRUE(refused(100 * kMiB));
+  pool.set_limit(256 * kMiB);
+  const CUdeviceptr c = take(100 * kMiB);
+  EXPECT_TRUE(pool.free(a, nullptr));
+  EXPECT_TRUE(pool.free(c, nullptr));
+}
+
+struct Purse {
+  std::uint64_t left;
+  std::uint64_t given;
+};
+
+TEST_F(SegmentsTest, AsksTheGrantForEveryByteAndTellsWhatWentBack) {
+  Purse purse{64 * kMiB, 0};
+  SegmentsOptions options;
+  options.grant = {[](void* owner, std::uint64_t bytes) {
+                     Purse* p = static_cast<Purse*>(owner);
+                     if (bytes > p->left) return false;
+                     p->left -= bytes;
+                     return true;
+                   },
+                   [](void* owner, std::uint64_t bytes) {
+                     Purse* p = static_cast<Purse*>(owner);
+                     p->left += bytes;
+                     p->given += bytes;
+                   },
+                   &purse};
+  open(8 * kGiB, options);
+  const CUdeviceptr a = take(40 * kMiB);
+  EXPECT_TRUE(refused(40 * kMiB));
+  EXPECT_EQ(64 * kMiB - purse.left, pool.info().reserved);
+  EXPECT_TRUE(pool.free(a, nullptr));
+  (void)pool.trim(0);
+  EXPECT_EQ(purse.left, 64 * kMiB);
+}
+
+// Whatever call fails, and whenever: the request is refused or not, but nothing leaks, nothing
+// overlaps, and the pool goes on.
+TEST_F(SegmentsTest, AFailureOfAnyDriverCallLeavesThePoolWhole) {
+  SegmentsOptions options;
+  options.limit = 512 * kMiB;
+  open(kGiB, options);
+  std::mt19937 random(7);
+  std::map<CUdeviceptr, std::uint64_t> live;
+  int refusals = 0;
+  for (int i = 0; i < 6000; ++i) {
+    if (i % 3 == 0) {
+      const auto kind = static_cast<DryCall>(random() % static_cast<unsigned>(DryCall::kKinds));
+      fail_dry(kind, 1 + random() % 5);
+    }
+    const std::uint64_t bytes = std::uint64_t{1} << (9 + random() % 18);
+    CUdeviceptr address = 0;
+    const CUresult result = pool.allocate(&address, bytes, stream(random() % 2));
+    ASSERT_TRUE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+    if (result == CUDA_SUCCESS) {
+      const auto next = live.lower_bound(address);
+      ASSERT_TRUE(next == live.end() || next->first >= address + bytes);
+      ASSERT_TRUE(next == live.begin() ||
+                  std::prev(next)->first + std::prev(next)->second <= address);
+      live[address] = bytes;
+    } else {
+      ++refusals;
+    }
+    while (!live.empty() && (result != CUDA_SUCCESS || random() % 3 == 0)) {
+      auto it = live.lower_bound(address);
+      if (it == live.end()) it = live.begin();
+      ASSERT_TRUE(pool.free(it->first, stream(random() % 2)));
+      live.erase(it);
+      if (random() % 4 == 0) break;
+    }
+    if (i % 100 == 0) (void)pool.trim(0);
+    ASSERT_LE(pool.info().reserved, 512 * kMiB);
+    ASSERT_EQ(pool.info().reserved, dry_counts().bytes);
+  }
+  EXPECT_GT(refusals, 0);
+  for (unsigned kind = 0; kind < static_cast<unsigned>(DryCall::kKinds); ++kind) {
+    fail_dry(static_cast<DryCall>(kind), 0);
+  }
+  for (const auto& [address, bytes] : live) EXPECT_TRUE(pool.free(address, nullptr));
+  (void)pool.trim(0);
+  EXPECT_EQ(pool.info().reserved, 0u);
+}
+
+TEST(Segments, AFailureWhileOpeningLeavesNothingBehind) {
+  for (const DryCall call : {DryCall::kHost, DryCall::kReserve}) {
+    for (std::uint64_t n = 1; n <= 3; ++n) {
+      const DriverCalls& driver = dry_driver(kGiB);
+      fail_dry(call, n);
+      Segments pool;
+      const CUresult result = pool.open(driver, {});
+      fail_dry(call, 0);
+      EXPECT_EQ(result != CUDA_SUCCESS, call == DryCall::kReserve || n == 1);
+      pool.close();
+      EXPECT_EQ(dry_counts().reservations, 0u);
+      EXPECT_EQ(dry_counts().pinned, 0u);
+    }
+  }
+}
+
+// Threads allocate, free their own blocks and those of others; blocks never overlap, and in the end
+// everything can be had back.
+TEST_F(SegmentsTest, ThreadsThatFreeEachOthersBlocksNeverShareOne) {
+  SegmentsOptions options;
+  options.limit = 2 * kGiB;
+  open(4 * kGiB, options);
+  constexpr int kThreads = 6;
+  std::mutex lock;
+  std::map<CUdeviceptr, std::uint64_t> live;
+  std::atomic<int> overlaps{0};
+  std::atomic<CUdeviceptr> exchange[64] = {};
+  const auto enter = [&](CUdeviceptr address, std::uint64_t bytes) {
+    const std::lock_guard<std::mutex> hold(lock);
+    const auto next = live.lower_bound(address);
+    if ((next != live.end() && next->first < address + bytes) ||
+        (next != live.begin() && std::prev(next)->first + std::prev(next)->second > address)) {
+      overlaps.fetch_add(1);
+    }
+    live[address] = bytes;
+  };
+  const auto leave = [&](CUdeviceptr address) {
+    const std::lock_guard<std::mutex> hold(lock);
+    live.erase(address);
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 4000; ++i) {
+        const std::uint64_t bytes = std::uint64_t{1} << (9 + random() % 15);
+        CUdeviceptr address = 0;
+        if (pool.allocate(&address, bytes, stream(static_cast<unsigned>(t % 3))) != CUDA_SUCCESS) {
+          continue;
+        }
+        enter(address, bytes);
+        const CUdeviceptr other = exchange[random() % 64].exchange(address);
+        if (other == 0) continue;
+        leave(other);
+        if (!pool.free(other, stream(random() % 3))) overlaps.fetch_add(1);
+        if (i % 500 == 0) (void)pool.trim(0);
+        if (i % 700 == 0) (void)pool.decay();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(overlaps.load(), 0);
+  for (const auto& [address, bytes] : live) EXPECT_TRUE(pool.free(address, nullptr));
+  (void)pool.trim(0);
+  const SegmentsInfo info = pool.info();
+  EXPECT_EQ(info.in_use, 0u);
+  EXPECT_EQ(info.live_blocks, 0u);
+  EXPECT_EQ(info.reserved, 0u);
+}
+
+TEST_F(SegmentsTest, AThreadThatEndedLeavesNothingInItsCache) {
+  open(kGiB);
+  std::thread([&] {
+    std::vector<CUdeviceptr> blocks;
+    for (int i = 0; i < 20; ++i) blocks.push_back(take(4096));
+    for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+    EXPECT_EQ(pool.info().cached, 20u * 4096);
+  }).join();
+  EXPECT_EQ(pool.info().cached, 0u);
+}
+
+TEST(Segments, ManyPoolsComeAndGoWhileThreadsLive) {
+  const DriverCalls& driver = dry_driver(kGiB);
+  for (int round = 0; round < 300; ++round) {
+    Segments pool;
+    ASSERT_EQ(pool.open(driver, {}), CUDA_SUCCESS);
+    CUdeviceptr address = 0;
+    ASSERT_EQ(pool.allocate(&address, 4096, nullptr), CUDA_SUCCESS);
+    ASSERT_TRUE(pool.free(address, nullptr));
+  }
+  EXPECT_EQ(dry_counts().bytes, 0u);
+}
+
+}  // namespace
+}  // namespace vram::pool

@@ -1,0 +1,48 @@
+#pragma once
+
+// A lock for a few dozen instructions. Whoever finds it taken looks again for a while, and then
+// lets others run: the holder may be waiting for this processor.
+//
+// Not for code that calls the driver, and not for signal handlers.
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace vram::pool {
+
+class SpinLock {
+ public:
+  void lock() {
+    for (int looks = 0; taken_.exchange(1, std::memory_order_acquire) != 0;) {
+      while (taken_.load(std::memory_order_relaxed) != 0) {
+        if (++looks % kLooksBeforeYield == 0) {
+          sched_yield();
+        } else {
+          __builtin_ia32_pause();
+        }
+      }
+    }
+  }
+  void unlock() { taken_.store(0, std::memory_order_release); }
+
+ private:
+  // About 2 us: longer than any holder needs that is running.
+  static constexpr int kLooksBeforeYield = 64;
+  std::atomic<std::uint32_t> taken_{0};
+};
+
+template <typename Lock>
+class Locked {
+ public:
+  explicit Locked(Lock& lock) : lock_(lock) { lock_.lock(); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+}  // namespace vram::pool

@@ -1,0 +1,86 @@
+#pragma once
+
+// The streams a pool has met, and tickets: how it knows, without an event and without waiting, that
+// work on a stream is done.
+//
+// Model. Each stream has a word in pinned host memory and counts its tickets up from 1. Issuing one
+// asks the stream to write the ticket's number into the word when it gets there; so a ticket has
+// passed when the word is at least its number, and one ticket stands for all frees before it. None
+// is issued until somebody asks: a program with one stream needs none.
+//
+// Threads: id_of() and issue() under the pool's lock; passed() in any.
+
+#include <atomic>
+#include <cstdint>
+
+#include "arena/space.h"
+#include "pool/driver_calls.h"
+
+namespace vram::pool {
+
+using arena::StreamId;
+
+class Streams {
+ public:
+  // Once, with the pool's context current.
+  [[nodiscard]] CUresult open(const DriverCalls& driver);
+  void close();  // with the context current
+
+  // The stream's number, from 1; 0: there are too many to tell them apart. The per-thread default
+  // stream is another one in each thread.
+  [[nodiscard]] StreamId id_of(CUstream stream);
+
+  // What a free on this stream now has to wait for.
+  [[nodiscard]] std::uint64_t next_ticket(StreamId id) const { return streams_[id].issued + 1; }
+  // Asks for the next ticket, with the context current. False: the stream is being captured, or
+  // the driver refuses; ask again later.
+  bool issue(StreamId id);
+  [[nodiscard]] bool passed(StreamId id, std::uint64_t ticket) const {
+    return id == 0 || streams_[id].word->load(std::memory_order_acquire) >= ticket;
+  }
+  [[nodiscard]] arena::Idle idle() const {
+    return {[](const void* self, StreamId id, std::uint64_t ticket) {
+              return static_cast<const Streams*>(self)->passed(id, ticket);
+            },
+            this};
+  }
+
+  // The stream is about to be destroyed: its handle may come back as another stream.
+  void forget(CUstream stream);
+
+  // Of all streams together; grows when any passes.
+  [[nodiscard]] std::uint64_t passed_tickets() const {
+    std::uint64_t sum = 0;
+    for (StreamId id = 1; id <= used_; ++id)
+      sum += streams_[id].word->load(std::memory_order_acquire);
+    return sum;
+  }
+  // Whether a ticket that was issued has not passed yet.
+  [[nodiscard]] bool outstanding() const {
+    for (StreamId id = 1; id <= used_; ++id) {
+      if (!passed(id, streams_[id].issued)) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] StreamId count() const { return used_; }
+
+ private:
+  struct Stream {
+    CUstream handle;
+    std::uint64_t thread;  // of a per-thread default stream; else 0
+    bool closed;           // forgotten
+    std::uint64_t issued;
+    std::atomic<std::uint64_t>* word;
+  };
+
+  [[nodiscard]] StreamId reusable() const;
+
+  const DriverCalls* driver_ = nullptr;
+  void* words_ = nullptr;
+  CUdeviceptr device_words_ = 0;
+  StreamId used_ = 0;  // the highest number given
+  Stream streams_[arena::kMaxStreams] = {};
+};
+
+}  // namespace vram::pool

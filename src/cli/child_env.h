@@ -21,11 +21,12 @@ class ChildEnvironment {
   // Puts `folder` first in LD_LIBRARY_PATH.
   void search_first(const std::string& folder);
 
+  // Empty when it is not set.
+  std::string get(const std::string& name) const;
+
   const std::vector<std::string>& variables() const { return variables_; }
 
  private:
-  std::string get(const std::string& name) const;
-
   std::vector<std::string> variables_;  // NAME=VALUE
 };
 

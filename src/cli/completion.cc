@@ -14,6 +14,7 @@ struct Word {
   std::string name;  // "-m", "--limit"
   std::string help;
   bool takes_value = false;
+  bool is_file = false;
   std::vector<std::string> values;  // those known beforehand
 };
 
@@ -43,11 +44,13 @@ std::vector<Word> words_of(const CLI::App& app) {
       if (known != known_values().end()) values = known->second;
     }
     const bool takes_value = option->get_items_expected_max() > 0;
+    const std::string type = option->get_type_name();
+    const bool is_file = type == "FILE" || type == "LOG";
     for (const std::string& name : option->get_snames()) {
-      words.push_back({"-" + name, option->get_description(), takes_value, values});
+      words.push_back({"-" + name, option->get_description(), takes_value, is_file, values});
     }
     for (const std::string& name : option->get_lnames()) {
-      words.push_back({"--" + name, option->get_description(), takes_value, values});
+      words.push_back({"--" + name, option->get_description(), takes_value, is_file, values});
     }
   }
   return words;
@@ -86,8 +89,9 @@ std::string bash_values(const Verb& verb) {
   std::string text;
   for (const Word& word : verb.options) {
     if (!word.takes_value) continue;
-    text += "      " + verb.name + ":" + word.name + ") COMPREPLY=($(compgen -W \"" +
-            joined(word.values) + "\" -- \"$cur\")); return ;;\n";
+    const std::string what = word.is_file ? "-f" : "-W \"" + joined(word.values) + "\"";
+    text += "      " + verb.name + ":" + word.name + ") COMPREPLY=($(compgen " + what +
+            " -- \"$cur\")); return ;;\n";
   }
   return text;
 }
@@ -100,7 +104,7 @@ std::string bash(const std::vector<Verb>& verbs) {
     std::string words = option_names(verb.options);
     if (!verb.positionals.empty()) words += " " + joined(verb.positionals);
     options += "    " + verb.name + ") words=\"" + words + "\" ;;\n";
-    if (verb.name != "run") continue;
+    if (!starts_program(verb.name)) continue;
     for (const Word& word : verb.options) {
       if (word.takes_value) with_value += (with_value.empty() ? "" : "|") + word.name;
     }
@@ -114,7 +118,7 @@ std::string bash(const std::vector<Verb>& verbs) {
          " --help --version\" -- \"$cur\")); return\n"
          "  fi\n"
          "  local verb=${COMP_WORDS[1]}\n"
-         "  if [ \"$verb\" = run ]; then\n"
+         "  if [ \"$verb\" = run ] || [ \"$verb\" = trace ]; then\n"
          "    # From the program's name on, its own completion is meant.\n"
          "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
          "      case ${COMP_WORDS[i]} in\n"
@@ -139,7 +143,7 @@ std::string bash(const std::vector<Verb>& verbs) {
          options +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-         "  if [ \"$verb\" = run ] && [ \"${cur:0:1}\" != - ]; then\n"
+         "  if { [ \"$verb\" = run ] || [ \"$verb\" = trace ]; } && [ \"${cur:0:1}\" != - ]; then\n"
          "    COMPREPLY+=($(compgen -c -- \"$cur\"))\n"
          "  fi\n"
          "  if [ \"$verb\" = limit ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n"
@@ -160,16 +164,21 @@ std::string zsh_quoted(const std::string& text) {
   return out;
 }
 
+std::string zsh_value(const Word& word) {
+  if (!word.takes_value) return "";
+  return word.is_file ? ":file:_files" : ":value:(" + joined(word.values) + ")";
+}
+
 std::string zsh(const std::vector<Verb>& verbs) {
   std::string names, cases;
   for (const Verb& verb : verbs) {
     names += "    '" + verb.name + ":" + zsh_quoted(verb.help) + "'\n";
     cases += "    " + verb.name + ")\n      _arguments";
     for (const Word& word : verb.options) {
-      cases += " \\\n        '" + word.name + "[" + zsh_quoted(word.help) + "]" +
-               (word.takes_value ? ":value:(" + joined(word.values) + ")" : "") + "'";
+      cases +=
+          " \\\n        '" + word.name + "[" + zsh_quoted(word.help) + "]" + zsh_value(word) + "'";
     }
-    if (verb.name == "run") cases += " \\\n        '*::command:_normal'";
+    if (starts_program(verb.name)) cases += " \\\n        '*::command:_normal'";
     if (!verb.positionals.empty())
       cases += " \\\n        '1:value:(" + joined(verb.positionals) + ")'";
     cases += "\n      ;;\n";
@@ -212,13 +221,15 @@ std::string fish(const std::vector<Verb>& verbs) {
     for (const Word& word : verb.options) {
       const bool long_name = word.name.compare(0, 2, "--") == 0;
       text += when + (long_name ? "-l " + word.name.substr(2) : "-s " + word.name.substr(1)) +
-              (word.takes_value ? " -x" : "");
+              (word.is_file       ? " -r -F"
+               : word.takes_value ? " -x"
+                                  : "");
       if (!word.values.empty()) text += " -a " + fish_quoted(joined(word.values));
       text += " -d " + fish_quoted(word.help) + "\n";
     }
     if (!verb.positionals.empty())
       text += when + "-a " + fish_quoted(joined(verb.positionals)) + "\n";
-    if (verb.name == "run") text += when + "-a '(__fish_complete_subcommand)'\n";
+    if (starts_program(verb.name)) text += when + "-a '(__fish_complete_subcommand)'\n";
   }
   return text;
 }

@@ -73,6 +73,7 @@ void fill_header(wire::JobHeader& header, const JobRequest& request, const std::
   copy(header.command, request.command);
   copy(header.driver_path, request.driver_path);
   copy(header.nvml_path, request.nvml_path);
+  copy(header.trace_path, request.trace_path);
   header.on_failure =
       request.on_failure == OnFailure::kAllow ? wire::OnFailure::kAllow : wire::OnFailure::kRefuse;
   if (request.limit.every) {

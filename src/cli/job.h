@@ -23,6 +23,7 @@ struct JobRequest {
   std::vector<std::uint64_t>
       contexts;  // what a CUDA context takes, bytes, one a card; 0: not known
   std::string driver_path, nvml_path;
+  std::string trace_path;  // log of a recording; empty: none
 };
 
 // A job file, mapped for writing. Owns the mapping, not the file: that outlives the command when

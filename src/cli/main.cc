@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "cli/trace.h"
 
 namespace {
 
@@ -26,9 +27,9 @@ int report(const Failure& failure) {
   return failure.status;
 }
 
-// Usage errors of `run` are 125, for any other status could be the program's own.
+// Usage errors of `run` and `trace` are 125, for any other status could be the program's own.
 int report_usage(const CLI::App& root, const CLI::ParseError& error, const std::string& first) {
-  const bool runs = root.got_subcommand("run");
+  const bool runs = root.got_subcommand("run") || root.got_subcommand("trace");
   if (root.get_subcommands().empty() && !first.empty() && first[0] != '-') {
     return report(
         {"there is no command '" + first + "'; 'vram --help' lists them", vram::cli::kUsage});
@@ -70,10 +71,11 @@ int run_command(int argc, char** argv) {
   const std::unique_ptr<CLI::App> root = vram::cli::make_options(&options);
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> command;
-  if (!arguments.empty() && arguments.front() == "run") {
+  if (!arguments.empty() && vram::cli::starts_program(arguments.front())) {
+    const std::string verb = arguments.front();
     arguments.erase(arguments.begin());
-    command = vram::cli::take_command(*root->get_subcommand("run"), &arguments);
-    arguments.insert(arguments.begin(), "run");
+    command = vram::cli::take_command(*root->get_subcommand(verb), &arguments);
+    arguments.insert(arguments.begin(), verb);
   }
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
@@ -83,9 +85,11 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_usage(*root, error, argc > 1 ? argv[1] : "");
   }
-  options.run.command = std::move(command);
-  if (!root->got_subcommand("run")) return show(*root, options);
-  const Result<int> status = vram::cli::run(options.run);
+  const bool runs = root->got_subcommand("run");
+  if (!runs && !root->got_subcommand("trace")) return show(*root, options);
+  (runs ? options.run : options.trace.run).command = std::move(command);
+  const Result<int> status =
+      runs ? vram::cli::run(options.run, nullptr) : vram::cli::trace(options.trace);
   return status ? *status : report(status.error());
 }
 

@@ -26,8 +26,7 @@ void add_sim(CLI::App* app, std::optional<std::string>* sim) {
   text(app, "--sim", sim, "CARDS", "use simulated cards, like 2x24GiB");
 }
 
-void add_run(CLI::App* root, RunOptions* options) {
-  CLI::App* run = root->add_subcommand("run", "run a program under a memory limit");
+void add_run_options(CLI::App* run, RunOptions* options) {
   Flags* flags = &options->flags;
   text(run, "-m,--limit", &flags->limit, "SIZE",
        "memory per card: 4GiB, 40%, or by card 0=4GiB,1=8GiB");
@@ -43,6 +42,23 @@ void add_run(CLI::App* root, RunOptions* options) {
   run->add_flag("--json", options->json, "the summary at the end as JSON, sizes in bytes");
   run->add_option("CMD", options->command, "the program and its arguments");
   run->footer(kExitStatus);
+}
+
+void add_run(CLI::App* root, RunOptions* options) {
+  add_run_options(root->add_subcommand("run", "run a program under a memory limit"), options);
+}
+
+void add_trace(CLI::App* root, TraceOptions* options) {
+  CLI::App* trace =
+      root->add_subcommand("trace", "run a program and record every allocation it makes");
+  trace->add_option("-o,--output", options->output, "the trace, usually NAME.vtrace.gz")
+      ->type_name("FILE")
+      ->required();
+  trace->add_flag("--force", options->force, "replace FILE");
+  trace->add_flag("--as-is", options->as_is, "leave the allocators of frameworks as they are");
+  text(trace, "--recover", &options->recover, "LOG",
+       "make the trace from what an interrupted recording left, and start nothing");
+  add_run_options(trace, &options->run);
 }
 
 void add_ps(CLI::App* root, PsOptions* options) {
@@ -124,6 +140,7 @@ std::unique_ptr<CLI::App> make_options(Options* options) {
   root->require_subcommand(1);
   root->footer("Manual: man vram. Sizes: 4GiB = 4Gi = 4G (1024), 4GB (1000), 40% of a card.");
   add_run(root.get(), &options->run);
+  add_trace(root.get(), &options->trace);
   add_ps(root.get(), &options->ps);
   add_devices(root.get(), &options->devices);
   add_limit(root.get(), &options->limit);
@@ -132,6 +149,8 @@ std::unique_ptr<CLI::App> make_options(Options* options) {
   add_completion(root.get(), &options->completion);
   return root;
 }
+
+bool starts_program(const std::string& verb) { return verb == "run" || verb == "trace"; }
 
 std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>* arguments) {
   std::vector<std::string> kept;

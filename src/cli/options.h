@@ -20,6 +20,14 @@ struct RunOptions {
   bool json = false;
 };
 
+struct TraceOptions {
+  RunOptions run;
+  std::string output;
+  std::optional<std::string> recover;
+  bool force = false;
+  bool as_is = false;
+};
+
 struct PsOptions {
   std::optional<std::string> sim;
   bool json = false;
@@ -52,6 +60,7 @@ struct CompletionOptions {
 
 struct Options {
   RunOptions run;
+  TraceOptions trace;
   PsOptions ps;
   DevicesOptions devices;
   LimitOptions limit;
@@ -63,7 +72,10 @@ struct Options {
 // The tree writes into `options`, which must outlive it.
 std::unique_ptr<CLI::App> make_options(Options* options);
 
-// `vram run [OPTION]... [--] CMD [ARG]...`: everything from CMD on is the program's and is taken
+// The verbs that start a program: `vram run [OPTION]... [--] CMD [ARG]...` and `vram trace`.
+bool starts_program(const std::string& verb);
+
+// Everything from CMD on is the program's and is taken
 // off `arguments` (which begin after the executable's name). A value that begins with a dash is
 // joined to its option, so that `-m -4GiB` is a wrong size and not an unknown option.
 std::vector<std::string> take_command(const CLI::App& run, std::vector<std::string>* arguments);

@@ -187,7 +187,8 @@ Result<Plan> make_plan(const RunOptions& options) {
   return plan;
 }
 
-Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
+Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan,
+                              const std::string& trace_path) {
   JobRequest request;
   request.name = options.name;
   request.command = joined(options.command);
@@ -198,6 +199,7 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan) {
   request.cards = plan.visible.cards;
   request.caps = plan.caps;
   request.contexts = plan.contexts;
+  request.trace_path = trace_path;
   if (plan.settings.sim.value) {
     request.driver_path = plan.layout.simulated_driver;
     request.nvml_path = plan.layout.simulated_management;
@@ -226,24 +228,60 @@ void remember_context_costs(const Plan& plan, const wire::Job& job) {
   }
 }
 
-Result<int> run_in_new_job(const RunOptions& options) {
+trace::Facts facts_of(const RunOptions& options, const Plan& plan) {
+  trace::Facts facts{{"command", joined(options.command)}};
+  if (plan.host) facts.emplace_back("driver", plan.host->driver_release);
+  for (std::size_t i = 0; i < plan.visible.cards.size(); ++i) {
+    const std::string name = "device" + std::to_string(i);
+    facts.emplace_back(name, plan.visible.cards[i].name);
+    facts.emplace_back(name + ".bytes", std::to_string(plan.visible.cards[i].capacity()));
+  }
+  return facts;
+}
+
+Result<Done> tell_the_end(const RunOptions& options, const Plan& plan, const wire::Job& job,
+                          int status, Recorder* recorder) {
+  std::optional<trace::Summary> recorded;
+  if (recorder != nullptr) {
+    const Result<trace::Summary> finished = recorder->finish(job);
+    if (!finished) return finished.error();
+    recorded = *finished;
+  }
+  if (options.json) {
+    std::fprintf(stderr, "%s\n", summarise_as_json(job, status, recorded).c_str());
+  } else if (!plan.settings.quiet.value) {
+    std::fprintf(stderr, "vram: %s\n", summarise(job).c_str());
+    if (recorded) {
+      std::fprintf(stderr, "vram: %s\n", summarise_trace(recorder->output(), *recorded).c_str());
+    }
+  }
+  return Done{};
+}
+
+Result<int> run_in_new_job(const RunOptions& options, Recorder* recorder) {
   Result<Plan> plan = make_plan(options);
   if (!plan) return plan.error();
-  const Result<JobFile> job = make_job_file(options, *plan);
+  if (recorder != nullptr) {
+    const auto ready = recorder->prepare(facts_of(options, *plan));
+    if (!ready) return ready.error();
+  }
+  const Result<JobFile> job =
+      make_job_file(options, *plan, recorder != nullptr ? recorder->log_path() : "");
   if (!job) return job.error();
-  const ChildEnvironment environment = make_environment(*plan, *job);
+  ChildEnvironment environment = make_environment(*plan, *job);
+  if (recorder != nullptr) recorder->steer(&environment);
   // The library has state of its own that a forked child must not share.
   if (plan->host) plan->host->nvml.reset();
-  const Result<int> status = run_and_wait({options.command, environment.variables()},
-                                          [&](pid_t pid) { set_main_process(**job, pid); });
+  const Result<int> status =
+      run_and_wait({options.command, environment.variables()}, [&](pid_t pid) {
+        set_main_process(**job, pid);
+        if (recorder != nullptr) recorder->begin(pid);
+      });
   finish_job(*job);
   if (!status) return status;
   remember_context_costs(*plan, **job);
-  if (options.json) {
-    std::fprintf(stderr, "%s\n", summarise_as_json(**job, *status).c_str());
-  } else if (!plan->settings.quiet.value) {
-    std::fprintf(stderr, "vram: %s\n", summarise(**job).c_str());
-  }
+  const Result<Done> told = tell_the_end(options, *plan, **job, *status, recorder);
+  if (!told) return told.error();
   return status;
 }
 
@@ -266,7 +304,7 @@ Result<int> join_job(const RunOptions& options, const std::string& job) {
 
 }  // namespace
 
-Result<int> run(const RunOptions& options) {
+Result<int> run(const RunOptions& options, Recorder* recorder) {
   if (options.command.empty()) {
     return Failure{"run: there is no command to run; write: vram run -m 4GiB -- CMD ARG..."};
   }
@@ -278,7 +316,11 @@ Result<int> run(const RunOptions& options) {
   }
   if (const Result<Done> fine = check_name(options.name); !fine) return fine.error();
   const std::optional<std::string> outer = outer_job();
-  return outer ? join_job(options, *outer) : run_in_new_job(options);
+  if (outer && recorder != nullptr) {
+    return Failure{"trace: this is already inside job " + *outer +
+                   ", and a recording is one of a whole job; start the recording outside of it"};
+  }
+  return outer ? join_job(options, *outer) : run_in_new_job(options, recorder);
 }
 
 }  // namespace vram::cli

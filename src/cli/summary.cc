@@ -19,6 +19,17 @@ std::string describe(const wire::DeviceAccount& account) {
          " denied (largest " + format_bytes(account.denied_bytes.load()) + ")";
 }
 
+std::string counted(std::uint64_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+Json trace_json(const trace::Summary& summary) {
+  return {{"allocations", summary.allocations}, {"frees", summary.frees},
+          {"refused", summary.refused},         {"lost", summary.lost},
+          {"peak_live", summary.peak},          {"processes", summary.processes},
+          {"duration_us", summary.duration_us}, {"file_bytes", summary.file_bytes}};
+}
+
 }  // namespace
 
 std::string summarise(const wire::Job& job) {
@@ -33,7 +44,8 @@ std::string summarise(const wire::Job& job) {
   return who + (used ? text : "the program took no GPU memory");
 }
 
-std::string summarise_as_json(const wire::Job& job, int status) {
+std::string summarise_as_json(const wire::Job& job, int status,
+                              const std::optional<trace::Summary>& trace) {
   Json devices = Json::array();
   for (const wire::DeviceAccount& account : job.device) {
     if (account.key.load() == 0) continue;
@@ -44,9 +56,27 @@ std::string summarise_as_json(const wire::Job& job, int status) {
                        {"denials", account.denials.load()},
                        {"largest_denied", account.denied_bytes.load()}});
   }
-  return Json{
-      {"schema", kJsonSchema}, {"job", job.header.id}, {"status", status}, {"devices", devices}}
-      .dump();
+  Json summary{
+      {"schema", kJsonSchema}, {"job", job.header.id}, {"status", status}, {"devices", devices}};
+  if (trace) summary["trace"] = trace_json(*trace);
+  return summary.dump();
+}
+
+std::string summarise_trace(const std::string& path, const trace::Summary& summary) {
+  std::string text = "trace " + path + ": ";
+  if (summary.allocations == 0 && summary.refused == 0) {
+    return text + "it is empty, for the program allocated no GPU memory";
+  }
+  text += counted(summary.allocations, "allocation");
+  if (summary.refused != 0) text += ", " + std::to_string(summary.refused) + " refused";
+  text += ", peak live " + format_bytes(summary.peak);
+  if (summary.processes > 1) text += ", " + std::to_string(summary.processes) + " processes";
+  if (summary.lost != 0) text += ", " + counted(summary.lost, "event") + " lost";
+  return text + ", " + format_bytes(summary.file_bytes);
+}
+
+std::string summarise_trace_as_json(const trace::Summary& summary) {
+  return Json{{"schema", kJsonSchema}, {"trace", trace_json(summary)}}.dump();
 }
 
 }  // namespace vram::cli

@@ -5,6 +5,7 @@
 #include "interpose/block.h"
 #include "interpose/export.h"
 #include "interpose/priced.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -73,9 +74,7 @@ std::uint64_t pieces(std::uint64_t bytes) { return round_up(bytes, kPiece); }
 bool is_small(std::uint64_t bytes) { return bytes <= kLargestSmall; }
 
 template <typename Handle, typename Size, typename Call, typename Destroy>
-CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy) {
-  Here here{};
-  if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
+CUresult make_governed(const Here& here, Handle* out, Size size, Call call, Destroy destroy) {
   const std::uint64_t needs = round_up(size(static_cast<CUdevice>(here.ordinal)), wire::kGranule);
   const auto key = [&] { return reinterpret_cast<std::uint64_t>(*out); };
   const auto note = [&] {
@@ -94,9 +93,18 @@ CUresult make(Handle* out, unsigned flags, Size size, Call call, Destroy destroy
   return take_charged(*here.device, pieces(needs), wire::Part::kBlocks, call, note);
 }
 
+template <typename Handle, typename Size, typename Call, typename Destroy>
+CUresult make(Handle* out, const Taking& asked, unsigned flags, Size size, Call call,
+              Destroy destroy) {
+  Here here{};
+  if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
+  return noted(make_governed(here, out, size, call, destroy), asked, out);
+}
+
 template <typename Handle, typename Call>
-CUresult unmake(Handle handle, Call call) {
+CUresult unmake(Handle handle, Call bare) {
   const auto key = reinterpret_cast<std::uint64_t>(handle);
+  const auto call = [&] { return freed(KeySpace::kArray, key, nullptr, bare); };
   std::uint64_t value = 0;
   if (!process().blocks.take(key, &value)) return call();
   const Block block = unpack_block(value);
@@ -137,7 +145,8 @@ CUDA_ARRAY3D_DESCRIPTOR deep(const Deep* d) {
 template <typename Call>
 CUresult make_array(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR& d, Call call) {
   return make(
-      array, d.Flags, [&](CUdevice ordinal) { return array_bytes(d, ordinal); }, call,
+      array, {Way::kArray, estimate(d, 1)}, d.Flags,
+      [&](CUdevice ordinal) { return array_bytes(d, ordinal); }, call,
       [](CUarray made) { real.cuArrayDestroy(made); });
 }
 
@@ -185,7 +194,7 @@ VRAM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
   VRAM_ENTER(cuMipmappedArrayCreate, array, d, levels);
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = deep(d);
   return make(
-      array, descriptor.Flags,
+      array, {Way::kMipmap, estimate(descriptor, levels)}, descriptor.Flags,
       [&](CUdevice ordinal) { return mipmap_bytes(descriptor, levels, ordinal); },
       [&] { return real.cuMipmappedArrayCreate(array, d, levels); },
       [](CUmipmappedArray made) { real.cuMipmappedArrayDestroy(made); });

@@ -16,6 +16,7 @@
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/pools.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -158,7 +159,7 @@ CUresult impossible(Call call) {
 }
 
 template <typename Call>
-CUresult take(std::uint64_t bytes, CUdeviceptr* out, Call call) {
+CUresult take_governed(std::uint64_t bytes, CUdeviceptr* out, Call call) {
   Here here{};
   // Nothing to govern, or nothing the driver would grant: it answers with its own error.
   if (out == nullptr || bytes == 0 || !locate(&here)) return call(out);
@@ -166,6 +167,12 @@ CUresult take(std::uint64_t bytes, CUdeviceptr* out, Call call) {
   if (most != 0 && bytes > most) return impossible(call);
   if (bytes <= kLargestSmall) return take_small(here, bytes, out, call);
   return take_whole(here, round_up(bytes, kSlab), Kind::kWhole, out, call);
+}
+
+// `asked` is noted; `bytes` is what the driver is expected to take.
+template <typename Call>
+CUresult take(const Taking& asked, std::uint64_t bytes, CUdeviceptr* out, Call call) {
+  return noted(take_governed(bytes, out, call), asked, out);
 }
 
 void settle_freed(const Account& account, std::uint64_t address, const Block& block) {
@@ -208,13 +215,15 @@ void settle_freed_now(const Account& account, std::uint64_t address, const Block
                          : settle_freed(account, address, block);
 }
 
-// `settle` says when the charge goes; `unknown` is called after the free of an address that is not
-// in the table.
+// `on` is what the free waits for, null for nothing. `settle` says when the charge goes;
+// `unknown` is called after the free of an address that is not in the table.
 template <typename Call, typename Settle, typename Unknown>
-CUresult give_back(std::uint64_t address, Call call, Settle settle, Unknown unknown) {
+CUresult give_back(std::uint64_t address, const OnStream* on, Call bare, Settle settle,
+                   Unknown unknown) {
   Guard guard;
   std::uint64_t value = 0;
-  if (guard.nested() || address == 0) return call();
+  if (guard.nested() || address == 0) return bare();
+  const auto call = [&] { return freed(KeySpace::kAddress, address, on, bare); };
   // Out of the table before the driver can hand the same address to another thread.
   if (!process().blocks.take(address, &value)) {
     const CUresult result = call();
@@ -238,13 +247,13 @@ CUresult give_back(std::uint64_t address, Call call, Settle settle, Unknown unkn
 template <typename Call>
 CUresult give_back_now(std::uint64_t address, Call call) {
   // Stream-ordered memory may be freed this way too.
-  return give_back(address, call, settle_freed_now, reconcile_pools);
+  return give_back(address, nullptr, call, settle_freed_now, reconcile_pools);
 }
 
 template <typename Call>
-CUresult give_back_in_order(std::uint64_t address, Call call) {
+CUresult give_back_in_order(std::uint64_t address, const OnStream& on, Call call) {
   // The memory of a pool goes back at a synchronisation, where pools are reconciled.
-  return give_back(address, call, settle_by_card, [] {});
+  return give_back(address, &on, call, settle_by_card, [] {});
 }
 
 // Rows of a pitched allocation begin on 512-byte boundaries on every card so far.
@@ -274,13 +283,15 @@ using vram::driver::real;
 
 VRAM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   VRAM_ENTER(cuMemAlloc_v2, dptr, bytesize);
-  return take(bytesize, dptr, [&](CUdeviceptr* out) { return real.cuMemAlloc_v2(out, bytesize); });
+  return take({Way::kAlloc, bytesize}, bytesize, dptr,
+              [&](CUdeviceptr* out) { return real.cuMemAlloc_v2(out, bytesize); });
 }
 
 VRAM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pitch, size_t width,
                                         size_t height, unsigned element) {
   VRAM_ENTER(cuMemAllocPitch_v2, dptr, pitch, width, height, element);
-  return take(pitched_bytes(width, height), dptr, [&](CUdeviceptr* out) {
+  const Taking asked{Way::kPitch, width * height};
+  return take(asked, pitched_bytes(width, height), dptr, [&](CUdeviceptr* out) {
     return real.cuMemAllocPitch_v2(out, pitch, width, height, element);
   });
 }
@@ -292,7 +303,9 @@ VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsig
   if (dptr == nullptr || bytesize == 0 || !locate(&here)) return call(dptr);
   const bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
   if (!known) return impossible(call);
-  return take_whole(here, round_up(bytesize, kManagedPage), Kind::kManaged, dptr, call);
+  const Taking asked{Way::kManaged, bytesize};
+  return noted(take_whole(here, round_up(bytesize, kManagedPage), Kind::kManaged, dptr, call),
+               asked, dptr);
 }
 
 VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
@@ -302,12 +315,14 @@ VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
 
 VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync);
-  return give_back_in_order(dptr, [&] { return real.cuMemFreeAsync(dptr, stream); });
+  return give_back_in_order(dptr, {stream, stream_id},
+                            [&] { return real.cuMemFreeAsync(dptr, stream); });
 }
 
 VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync_ptsz);
-  return give_back_in_order(dptr, [&] { return real.cuMemFreeAsync_ptsz(dptr, stream); });
+  return give_back_in_order(dptr, {stream, stream_id_per_thread},
+                            [&] { return real.cuMemFreeAsync_ptsz(dptr, stream); });
 }
 
 // CUDA 2's versions, with 32-bit addresses and sizes.
@@ -315,10 +330,10 @@ VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
 namespace {
 
 template <typename Call>
-CUresult take_narrow(std::uint64_t bytes, CUdeviceptr_v1* dptr, Call call) {
+CUresult take_narrow(const Taking& asked, std::uint64_t bytes, CUdeviceptr_v1* dptr, Call call) {
   if (dptr == nullptr) return call(nullptr);
   CUdeviceptr wide = 0;
-  const CUresult result = take(bytes, &wide, [&](CUdeviceptr* out) {
+  const CUresult result = take(asked, bytes, &wide, [&](CUdeviceptr* out) {
     CUdeviceptr_v1 narrow = 0;
     const CUresult answer = call(&narrow);
     *out = narrow;
@@ -332,14 +347,15 @@ CUresult take_narrow(std::uint64_t bytes, CUdeviceptr_v1* dptr, Call call) {
 
 VRAM_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
   VRAM_ENTER(cuMemAlloc, dptr, bytesize);
-  return take_narrow(bytesize, dptr,
+  return take_narrow({Way::kAlloc, bytesize}, bytesize, dptr,
                      [&](CUdeviceptr_v1* out) { return real.cuMemAlloc(out, bytesize); });
 }
 
 VRAM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pitch, unsigned width,
                                      unsigned height, unsigned element) {
   VRAM_ENTER(cuMemAllocPitch, dptr, pitch, width, height, element);
-  return take_narrow(pitched_bytes(width, height), dptr, [&](CUdeviceptr_v1* out) {
+  const Taking asked{Way::kPitch, std::uint64_t{width} * height};
+  return take_narrow(asked, pitched_bytes(width, height), dptr, [&](CUdeviceptr_v1* out) {
     return real.cuMemAllocPitch(out, pitch, width, height, element);
   });
 }

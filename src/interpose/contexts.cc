@@ -10,6 +10,7 @@
 #include "interpose/measure.h"
 #include "interpose/pools.h"
 #include "interpose/priced.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -109,6 +110,7 @@ void settle_gone(std::uint32_t ordinal, std::uint64_t price) {
 }
 
 void forget(std::uint32_t ordinal, std::uint32_t context) {
+  if (is_traced()) note_context_end(ordinal, context);
   forget_context(ordinal, context);
   forget_imports(ordinal, context);
 }

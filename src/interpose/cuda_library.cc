@@ -4,6 +4,7 @@
 #include "driver/real.h"
 #include "interpose/job.h"
 #include "interpose/process.h"
+#include "interpose/trace.h"
 
 namespace vram::driver {
 
@@ -22,6 +23,7 @@ const Row kRows[] = {
 [[gnu::constructor]] void at_load() {
   interpose::wipe_on_fork();
   interpose::find_job();
+  interpose::find_trace();
 }
 
 const char* configured() {

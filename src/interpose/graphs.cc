@@ -9,6 +9,7 @@
 #include "interpose/capture.h"
 #include "interpose/change.h"
 #include "interpose/export.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -29,6 +30,7 @@ std::uint32_t device_of(std::uint64_t value) {
 
 struct NodeSum {
   std::uint64_t bytes;
+  std::uint64_t asked;
   int device;
 };
 
@@ -46,6 +48,7 @@ void sum_node(CUgraphNode node, unsigned depth, NodeSum* sum) {
              real.cuGraphMemAllocNodeGetParams(node, &params) == CUDA_SUCCESS &&
              params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     sum->bytes += round_up(params.bytesize, 2 * kMiB);
+    sum->asked += params.bytesize;
     sum->device = params.poolProps.location.id;
   }
 }
@@ -96,7 +99,7 @@ void settle(Device& device, CUdevice ordinal, std::uint64_t cover) {
 }
 
 void note_exec(CUgraphExec exec, CUgraph graph) {
-  NodeSum sum{0, 0};
+  NodeSum sum{0, 0, 0};
   if (!joined() || real.cuGraphMemAllocNodeGetParams == nullptr) return;
   sum_nodes(graph, 0, &sum);
   if (sum.bytes == 0 || device_at(sum.device) == nullptr) return;
@@ -104,6 +107,7 @@ void note_exec(CUgraphExec exec, CUgraph graph) {
   const std::uint64_t value = pieces | static_cast<std::uint64_t>(sum.device) << 32;
   if (!process().execs.insert(reinterpret_cast<std::uint64_t>(exec), value)) return;
   process().graphs_with_memory.fetch_add(1, std::memory_order_release);
+  if (is_traced()) note_taken({Way::kGraph, sum.asked, {}, device_at(sum.device)}, key_of(exec));
 }
 
 template <typename Call>
@@ -179,7 +183,8 @@ VRAM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   std::uint64_t value = 0;
   const auto key = reinterpret_cast<std::uint64_t>(exec);
   const bool known = process().execs.take(key, &value);
-  const CUresult result = real.cuGraphExecDestroy(exec);
+  const auto call = [&] { return real.cuGraphExecDestroy(exec); };
+  const CUresult result = known ? freed(KeySpace::kExec, key, nullptr, call) : call();
   if (!known) return result;
   if (result != CUDA_SUCCESS) {
     (void)process().execs.insert(key, value);

@@ -12,6 +12,7 @@
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -32,6 +33,7 @@ void note_opened(CUdeviceptr address) {
   const Block block{round_up(bytes, wire::kGranule), here.ordinal, here.context, Kind::kOpened};
   if (!process().imports.insert(address, pack(block))) return;
   here.device->account.add_part(wire::Part::kImported, static_cast<std::int64_t>(block.bytes));
+  if (is_traced()) note_taken({Way::kIpc, bytes}, address);
 }
 
 CUresult shared(CUresult result) {
@@ -168,7 +170,8 @@ VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
                                                     void* shareable,
                                                     CUmemAllocationHandleType type) {
   VRAM_ENTER(cuMemImportFromShareableHandle, handle, shareable, type);
-  return shared(real.cuMemImportFromShareableHandle(handle, shareable, type));
+  const CUresult result = real.cuMemImportFromShareableHandle(handle, shareable, type);
+  return shared(noted(result, {Way::kImport, 0}, handle));
 }
 
 VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size,
@@ -194,7 +197,8 @@ VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   VRAM_ENTER(cuIpcCloseMemHandle, address);
   std::uint64_t value = 0;
   const bool known = process().imports.take(address, &value);
-  const CUresult result = real.cuIpcCloseMemHandle(address);
+  const CUresult result = freed(KeySpace::kAddress, address, nullptr,
+                                [&] { return real.cuIpcCloseMemHandle(address); });
   if (!known) return result;
   const Block block = unpack_block(value);
   if (result != CUDA_SUCCESS) {
@@ -213,7 +217,8 @@ VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
   if (memory == nullptr || handle == nullptr || !locate(&here)) {
     return real.cuImportExternalMemory(memory, handle);
   }
-  return import_external(here, memory, *handle);
+  const Taking asked{Way::kExternal, handle->size};
+  return noted(import_external(here, memory, *handle), asked, memory);
 }
 
 VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
@@ -221,7 +226,8 @@ VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
   const auto key = reinterpret_cast<std::uint64_t>(memory);
   std::uint64_t value = 0;
   const bool known = process().imports.take(key, &value);
-  const CUresult result = real.cuDestroyExternalMemory(memory);
+  const CUresult result = freed(KeySpace::kExternal, key, nullptr,
+                                [&] { return real.cuDestroyExternalMemory(memory); });
   if (!known) return result;
   if (result != CUDA_SUCCESS) {
     (void)process().imports.insert(key, value);

@@ -22,6 +22,7 @@
 #include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -177,6 +178,7 @@ struct Stream {
   CUstream handle;
   decltype(&::cuMemFreeAsync) free;
   decltype(&::cuStreamSynchronize) synchronize;
+  std::uint64_t (*id)(CUstream);  // in a recording
 };
 
 void synchronize(const Stream& stream) {
@@ -280,16 +282,22 @@ bool pool_of_stream(CUstream stream, Pool* pool) {
 }
 
 template <typename Find, typename Call>
-CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool capturing,
+CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool capturing, Way way,
                Find find, Call call) {
   Pool pool{};
-  if (out == nullptr || bytes == 0 || capturing || !find(&pool)) return call(out);
-  return allocate(pool, stream, bytes, out, call);
+  if (out == nullptr || bytes == 0) return call(out);
+  const bool governed = !capturing && find(&pool);
+  const CUresult result = governed ? allocate(pool, stream, bytes, out, call) : call(out);
+  const Taking asked{
+      capturing ? Way::kCaptured : way, bytes, {stream.handle, stream.id}, pool.device};
+  return noted(result, asked, out);
 }
 
-Stream plain(CUstream stream) { return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize}; }
+Stream plain(CUstream stream) {
+  return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize, stream_id};
+}
 Stream per_thread(CUstream stream) {
-  return {stream, real.cuMemFreeAsync_ptsz, real.cuStreamSynchronize_ptsz};
+  return {stream, real.cuMemFreeAsync_ptsz, real.cuStreamSynchronize_ptsz, stream_id_per_thread};
 }
 
 }  // namespace
@@ -352,7 +360,7 @@ using vram::driver::real;
 VRAM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream stream) {
   VRAM_ENTER(cuMemAllocAsync, dptr, bytesize, stream);
   return serve(
-      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream),
+      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream), Way::kAsync,
       [&](Pool* pool) { return pool_of_stream(stream, pool); },
       [&](CUdeviceptr* out) { return real.cuMemAllocAsync(out, bytesize, stream); });
 }
@@ -361,7 +369,7 @@ VRAM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CU
   VRAM_ENTER(cuMemAllocAsync_ptsz, dptr, bytesize, stream);
   return serve(
       dptr, bytesize, per_thread(stream), is_capturing(real.cuStreamIsCapturing_ptsz, stream),
-      [&](Pool* pool) { return pool_of_stream(stream, pool); },
+      Way::kAsync, [&](Pool* pool) { return pool_of_stream(stream, pool); },
       [&](CUdeviceptr* out) { return real.cuMemAllocAsync_ptsz(out, bytesize, stream); });
 }
 
@@ -369,7 +377,7 @@ VRAM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
                                              CUmemoryPool handle, CUstream stream) {
   VRAM_ENTER(cuMemAllocFromPoolAsync, dptr, bytesize, handle, stream);
   return serve(
-      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream),
+      dptr, bytesize, plain(stream), is_capturing(real.cuStreamIsCapturing, stream), Way::kPool,
       [&](Pool* pool) { return find_pool(handle, pool); },
       [&](CUdeviceptr* out) {
         return real.cuMemAllocFromPoolAsync(out, bytesize, handle, stream);
@@ -381,7 +389,7 @@ VRAM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t byte
   VRAM_ENTER(cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, handle, stream);
   return serve(
       dptr, bytesize, per_thread(stream), is_capturing(real.cuStreamIsCapturing_ptsz, stream),
-      [&](Pool* pool) { return find_pool(handle, pool); },
+      Way::kPool, [&](Pool* pool) { return find_pool(handle, pool); },
       [&](CUdeviceptr* out) {
         return real.cuMemAllocFromPoolAsync_ptsz(out, bytesize, handle, stream);
       });

@@ -13,6 +13,7 @@
 #include "base/process_identity.h"
 #include "interpose/job.h"
 #include "interpose/pools.h"
+#include "interpose/trace.h"
 #include "ledger/devices.h"
 #include "ledger/slots.h"
 
@@ -115,6 +116,7 @@ bool join(Process& self, wire::Job* shared) {
     if (!join_device(self, shared, ordinal)) return false;
   }
   self.device_count = static_cast<std::uint32_t>(count);
+  join_trace(self);
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include "base/level_table.h"
 #include "driver/real.h"
 #include "ledger/ledger.h"
+#include "wire/trace_log.h"
 
 namespace vram::interpose {
 
@@ -55,6 +56,8 @@ enum class Phase : std::uint32_t {
 
 struct Process {
   std::atomic<Phase> phase;
+  std::uint32_t trace_process;         // number in the log
+  std::atomic<wire::TraceLog*> trace;  // null: nothing is recorded; see trace.h
   std::uint32_t slot;
   std::uint32_t device_count;
   std::atomic<std::uint32_t> next_context;

@@ -4,6 +4,7 @@
 #include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/trace.h"
 
 namespace vram::interpose {
 namespace {
@@ -37,18 +38,21 @@ struct Dropped {
   std::uint64_t handle;
   std::uint64_t value;
   bool known;
-  bool last;  // the entry is out of the table: the driver may use the handle again
+  bool last;                 // the entry is out of the table: the driver may use the handle again
+  wire::TraceRecord* freed;  // of a recording; null: none, or another one has it
 };
 
 Dropped drop(std::uint64_t handle) {
   base::LevelTable::Entry* entry = process().handles.find(handle);
-  if (entry == nullptr) return {handle, 0, false, false};
+  if (entry == nullptr) return {handle, 0, false, false, nullptr};
   const std::uint64_t value = entry->value.fetch_sub(1, std::memory_order_acq_rel);
-  if ((value & kHoldMask) != 1) return {handle, value, true, false};
+  if ((value & kHoldMask) != 1) return {handle, value, true, false, nullptr};
   std::uint64_t taken = 0;
   const bool last = process().handles.take(handle, &taken);
   if (last) process().device[device_of(value)].account.begin_release(bytes_of(value));
-  return {handle, value, true, last};
+  wire::TraceRecord* const freed =
+      last && is_traced() ? note_freed(KeySpace::kHandle, handle, nullptr) : nullptr;
+  return {handle, value, true, last, freed};
 }
 
 void undo(const Dropped& dropped) {
@@ -58,7 +62,11 @@ void undo(const Dropped& dropped) {
     return;
   }
   (void)process().handles.insert(dropped.handle, dropped.value);
-  process().device[device_of(dropped.value)].account.keep(bytes_of(dropped.value));
+  const Device& device = process().device[device_of(dropped.value)];
+  device.account.keep(bytes_of(dropped.value));
+  if (dropped.freed != nullptr) return take_back(dropped.freed);
+  const Taking again{Way::kCreate, bytes_of(dropped.value), {}, &device};
+  if (is_traced()) note_taken(again, dropped.handle);
 }
 
 // The last hold is gone. In a process that shares memory the charge goes by measuring.
@@ -135,7 +143,7 @@ Dropped dropped_by(const Mapping& mapping) {
   const std::uint64_t value = mapping.entry->value.load(std::memory_order_relaxed);
   const auto device = static_cast<std::uint32_t>(value >> 48 & 63);
   return {mapping.handle, make(value & kBytesMask, device), mapping.handle != 0,
-          (value & kLast) != 0};
+          (value & kLast) != 0, nullptr};
 }
 
 void undo_mapping(const Mapping& mapping) {
@@ -166,7 +174,10 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   }
   const auto ordinal = static_cast<std::uint32_t>(prop->location.id);
   const std::uint64_t bytes = round_up(size, kUnit);
-  if (device->capacity != 0 && bytes > device->capacity) return impossible(size, prop, flags);
+  const Taking asked{Way::kCreate, size, {}, device};
+  if (device->capacity != 0 && bytes > device->capacity) {
+    return noted(impossible(size, prop, flags), asked, handle);
+  }
   CUmemGenericAllocationHandle made = 0;
   const CUresult result = take_charged(
       *device, bytes, vram::wire::Part::kVirtual,
@@ -177,13 +188,15 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
         return false;
       });
   if (result == CUDA_SUCCESS) *handle = made;
-  return result;
+  return noted(result, asked, handle);
 }
 
 VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   VRAM_ENTER(cuMemRelease, handle);
   const Dropped dropped = drop(handle);
-  const CUresult result = real.cuMemRelease(handle);
+  const auto call = [&] { return real.cuMemRelease(handle); };
+  // One that was imported is not charged.
+  const CUresult result = dropped.known ? call() : freed(KeySpace::kHandle, handle, nullptr, call);
   if (result == CUDA_SUCCESS) {
     finish(dropped);
     if (shares_memory()) measure_shared();

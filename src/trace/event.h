@@ -6,25 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "wire/trace_log.h"
+
 namespace vram::trace {
 
 // How memory was taken. In a file the default, kAsync, has no word.
-enum class Way : std::uint8_t {
-  kAsync = 0,  // cuMemAllocAsync: stream-ordered, from the device's current pool
-  kPool,       // cuMemAllocFromPoolAsync: from a pool that is named
-  kAlloc,      // cuMemAlloc
-  kPitch,      // cuMemAllocPitch
-  kManaged,    // cuMemAllocManaged
-  kCreate,     // cuMemCreate, until its handle and its mappings are gone
-  kArray,
-  kMipmap,
-  kGraph,     // memory nodes of an executable graph, all together, while it lives
-  kCaptured,  // stream-ordered inside a capture: becomes a graph's, which counts it
-  kIpc,       // another process's memory, opened
-  kImport,    // another process's handle, imported; the call does not tell its size
-  kExternal,  // another interface's memory, imported
-};
-inline constexpr int kWayCount = 13;
+using Way = wire::Way;
+using wire::kWayCount;
 
 // As in a file: "pool", "alloc" ...; of kAsync "async".
 const char* word_of(Way way);

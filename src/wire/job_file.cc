@@ -10,30 +10,12 @@
 
 #include <cerrno>
 
+#include "wire/trusted_file.h"
+
 namespace vram::wire {
 namespace {
 
 constexpr int kPathEnd = static_cast<int>(kPathSize) - 1;
-
-FileError from_errno() {
-  switch (errno) {
-    case ENOENT:
-      return FileError::kNotFound;
-    case ELOOP:
-      return FileError::kNotTrusted;
-    case EEXIST:
-      return FileError::kExists;
-    case ENOSPC:
-      return FileError::kNoSpace;
-    default:
-      return FileError::kSystem;
-  }
-}
-
-bool trusted(const struct stat& st) {
-  const bool owner = st.st_uid == geteuid() || st.st_uid == 0;
-  return owner && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
 
 Mapping map(int fd, int protection) {
   void* at = mmap(nullptr, sizeof(Job), protection, MAP_SHARED, fd, 0);
@@ -73,6 +55,21 @@ void write_header(Job* job) {
 }
 
 }  // namespace
+
+FileError from_errno() {
+  switch (errno) {
+    case ENOENT:
+      return FileError::kNotFound;
+    case ELOOP:
+      return FileError::kNotTrusted;
+    case EEXIST:
+      return FileError::kExists;
+    case ENOSPC:
+      return FileError::kNoSpace;
+    default:
+      return FileError::kSystem;
+  }
+}
 
 const char* describe(FileError error) {
   switch (error) {

@@ -25,11 +25,11 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         return set(result.stdout.split())
 
     def test_commands(self):
-        self.assertEqual(self.offered(""), {"run", "ps", "devices", "limit", "env", "config", "completion", "--help", "--version"})
+        self.assertEqual(self.offered(""), {"run", "trace", "ps", "devices", "limit", "env", "config", "completion", "--help", "--version"})
         self.assertEqual(self.offered("de"), {"devices"})
 
     def test_options_are_those_of_the_help(self):
-        for verb in ("run", "ps", "devices", "limit", "env"):
+        for verb in ("run", "trace", "ps", "devices", "limit", "env"):
             shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", self.vram(verb, "--help").stdout.split("Options:")[1]
                                    .split("Exit status")[0]))
             self.assertEqual(self.offered(verb, "-"), shown, verb)
@@ -50,6 +50,9 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         self.script("data.txt", "")
         self.assertEqual(self.offered("run", "-m", "4GiB", "cat", self.folder + "/da"), {self.folder + "/data.txt"})
         self.assertEqual(self.offered("run", "--", "cat", self.folder + "/da"), {self.folder + "/data.txt"})
+        self.assertIn("python3", self.offered("trace", "-o", "t.gz", "pytho"))
+        self.assertEqual(self.offered("trace", "-o", "t.gz", "--", "cat", self.folder + "/da"), {self.folder + "/data.txt"})
+        self.assertEqual(self.offered("trace", "-o", self.folder + "/da"), {self.folder + "/data.txt"})
 
     def test_jobs(self):
         process = self.start("run", "-m", "4GiB", "--sim", "1x24GiB", "--", "sleep", "60")

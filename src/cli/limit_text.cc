@@ -1,13 +1,10 @@
 #include "cli/limit_text.h"
 
-#include <cstdio>
-
+#include "base/size_text.h"
 #include "wire/job_layout.h"
 
 namespace vram::cli {
 namespace {
-
-constexpr std::uint64_t kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024, kTiB = kGiB * 1024;
 
 // What a bare number may have meant, in the order of how often people mean it.
 std::string meanings(const std::string& number) {
@@ -114,22 +111,7 @@ Result<Limit> parse_mib_limit(const std::string& text, const std::string& source
 }
 
 std::string format_bytes(std::uint64_t bytes) {
-  if (bytes == wire::kUnlimited) return "none";
-  const std::pair<std::uint64_t, const char*> units[] = {
-      {kTiB, "TiB"}, {kGiB, "GiB"}, {kMiB, "MiB"}, {kKiB, "KiB"}};
-  // Whole MiB below 10 GiB are shown as such: a cap of 2560MiB is not "2.5GiB or so".
-  if (bytes < 10 * kGiB && bytes % kGiB != 0 && bytes % kMiB == 0 && bytes != 0) {
-    return std::to_string(bytes / kMiB) + "MiB";
-  }
-  for (const auto& [unit, name] : units) {
-    if (bytes < unit) continue;
-    if (bytes % unit == 0) return std::to_string(bytes / unit) + name;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f%s",
-                  static_cast<double>(bytes) / static_cast<double>(unit), name);
-    return text;
-  }
-  return std::to_string(bytes) + "B";
+  return bytes == wire::kUnlimited ? "none" : base::format_bytes(bytes).text;
 }
 
 std::string format_size(const base::Size& size) {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "pool/current.h"
+#include "pool/now.h"
 
 namespace vram::pool {
 namespace {
@@ -32,6 +33,7 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   driver_ = driver;
   context_ = options.context;
   decay_ms_ = options.decay_ms;
+  opened_ms_ = now_ms();
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);
   const Current current(driver_, context_);

@@ -117,6 +117,7 @@ class Segments {
     unsigned slack_shift = kTightSlack;
     std::uint64_t growths = 0;      // since
     std::uint64_t allocations = 0;  // this many had been made
+    std::uint64_t waited_ms = 0;    // for tightness, ever
   };
   static constexpr unsigned kTightSlack = 6;
   static constexpr unsigned kLooseSlack = 3;
@@ -167,7 +168,8 @@ class Segments {
   void empty(ThreadCache& cache);
   void promote();
   void issue_tickets();
-  void wait_for_tickets(std::uint32_t most_ms);
+  void wait_for_tickets(std::uint64_t most_ms);
+  void wait_for_tightness();
   [[nodiscard]] Zone& zone_for(std::uint64_t bytes);
   [[nodiscard]] CUdeviceptr address_of(const arena::Node& node) const {
     return zones_[node.space].pages.base() + node.start;
@@ -176,6 +178,7 @@ class Segments {
   DriverCalls driver_{};
   CUcontext context_ = nullptr;
   std::uint32_t decay_ms_ = 0;
+  std::uint64_t opened_ms_ = 0;
   PoolNumber number_{};
   bool open_ = false;
   pthread_mutex_t growth_ = PTHREAD_MUTEX_INITIALIZER;

@@ -21,10 +21,15 @@ constexpr std::uint64_t kSlackBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kBinShare = 4096;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
-// The work before a free is at most a training step away. Then the request fails, or the memory is
-// not given back yet.
-constexpr std::uint32_t kWaitToGrow_ms = 10'000;
+// At the limit a request waits this long for frees to become idle before it fails; TensorFlow waits
+// as long. Work that waits for the program itself never gets there.
+constexpr std::uint32_t kWaitAtLimit_ms = 10'000;
 constexpr std::uint32_t kWaitToTrim_ms = 100;
+// Where memory could be taken instead, waiting is for tightness only, and may cost a 64th of the
+// time: at most so long at once, from an allowance that grows with time.
+constexpr std::uint64_t kWaitForTightness_ms = 20;
+constexpr std::uint64_t kFirstAllowance_ms = 100;
+constexpr std::uint64_t kWaitShare = 64;
 
 class Growing {
  public:
@@ -51,7 +56,7 @@ void Segments::issue_tickets() {
 }
 
 // Until everything asked for has passed. Without the pool's lock.
-void Segments::wait_for_tickets(std::uint32_t most_ms) {
+void Segments::wait_for_tickets(std::uint64_t most_ms) {
   const std::uint64_t begin = now_ms();
   for (int looks = 0;; ++looks) {
     {
@@ -66,6 +71,14 @@ void Segments::wait_for_tickets(std::uint32_t most_ms) {
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
+}
+
+void Segments::wait_for_tightness() {
+  const std::uint64_t begin = now_ms();
+  const std::uint64_t allowed = kFirstAllowance_ms + (begin - opened_ms_) / kWaitShare;
+  const std::uint64_t left = allowed > pace_.waited_ms ? allowed - pace_.waited_ms : 0;
+  wait_for_tickets(left < kWaitForTightness_ms ? left : kWaitForTightness_ms);
+  pace_.waited_ms += now_ms() - begin;
 }
 
 void Segments::set_pace() {
@@ -117,7 +130,7 @@ CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
     const Locked hold(lock_);
     issue_tickets();
   }
-  wait_for_tickets(kWaitToGrow_ms);
+  wait_for_tickets(kWaitAtLimit_ms);
   empty_caches();
   if (found()) return CUDA_SUCCESS;
   result = grow_in(own, block, wanted);
@@ -193,7 +206,7 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages) {
       const Locked hold(lock_);
       issue_tickets();
     }
-    wait_for_tickets(kWaitToGrow_ms);
+    wait_for_tightness();
     const Locked hold(lock_);
     promote();
   }

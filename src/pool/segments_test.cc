@@ -139,6 +139,20 @@ TEST_F(SegmentsTest, AnotherStreamGetsABlockOnlyWhenTheWorkBeforeItsFreeIsDone) 
   EXPECT_TRUE(pool.free(other, stream(2)));
 }
 
+// Work on one stream may wait for what the program does next.
+TEST_F(SegmentsTest, MemoryThatTheCardHasIsNotWaitedFor) {
+  open(8 * kGiB);
+  hold_dry_streams();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    const CUdeviceptr a = take(100 * kMiB, stream(1));
+    EXPECT_TRUE(pool.free(a, stream(1)));
+    const CUdeviceptr b = take(100 * kMiB, stream(2));
+    EXPECT_TRUE(pool.free(b, stream(2)));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
 TEST_F(SegmentsTest, SmallBlocksToo) {
   open(kGiB);
   hold_dry_streams();

@@ -1,0 +1,283 @@
+// What an allocation and a free cost, with many live blocks of mixed sizes, side by side with other
+// allocators in one run.
+//
+//   pool_cost [--dry] [--threads N] [--live N] [--largest BYTES] [--peer LIBRARY]...
+//
+// Sizes are spread evenly over their logarithm, from 512 B to --largest (4 MiB). Each round frees a
+// random live block and allocates another; with several threads every second block is freed by the
+// thread next door. All allocators are open during the whole run and take turns, so that what
+// disturbs one disturbs all; the figure of each is the median of its turns. --dry runs vram alone,
+// on a card of bookkeeping.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "peers/own.h"
+#include "pool/dry_driver.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using vram::bench::Allocator;
+
+struct Settings {
+  unsigned threads = 16;
+  std::size_t live = 10'000;
+  double largest = 4 << 20;
+  int turns = 7;
+};
+
+struct Block {
+  void* at;
+  std::size_t bytes;
+};
+
+// Blocks on their way from one thread to the next: one writes, one reads.
+class Belt {
+ public:
+  bool put(const Block& block) {
+    const std::size_t at = written_.load(std::memory_order_relaxed);
+    if (at - read_.load(std::memory_order_acquire) == kLength) return false;
+    blocks_[at % kLength] = block;
+    written_.store(at + 1, std::memory_order_release);
+    return true;
+  }
+  bool take(Block* block) {
+    const std::size_t at = read_.load(std::memory_order_relaxed);
+    if (at == written_.load(std::memory_order_acquire)) return false;
+    *block = blocks_[at % kLength];
+    read_.store(at + 1, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kLength = 256;
+  Block blocks_[kLength] = {};
+  alignas(64) std::atomic<std::size_t> written_{0};
+  alignas(64) std::atomic<std::size_t> read_{0};
+};
+
+// Random numbers are drawn beforehand: they are not what is measured.
+struct alignas(64) Worker {
+  static constexpr std::size_t kDraws = 1 << 16;
+  std::vector<Block> live;
+  std::vector<std::size_t> sizes;
+  std::vector<std::uint32_t> places;
+  std::size_t next = 0;
+  Belt belt;  // to this worker
+
+  Worker(const Settings& settings, std::size_t count, unsigned seed) : live(count) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> size(std::log(512.0), std::log(settings.largest));
+    for (std::size_t i = 0; i < kDraws; ++i) {
+      sizes.push_back(static_cast<std::size_t>(std::exp(size(random))));
+      places.push_back(static_cast<std::uint32_t>(random() % count));
+    }
+  }
+};
+
+[[noreturn]] void refused(Allocator& allocator) {
+  fprintf(stderr, "pool_cost: %s refused a block\n", allocator.name().c_str());
+  exit(1);
+}
+
+void renew(Allocator& allocator, Worker& worker, Block& block) {
+  block.bytes = worker.sizes[worker.next++ % Worker::kDraws];
+  block.at = allocator.allocate(block.bytes, nullptr);
+  if (block.at == nullptr) refused(allocator);
+}
+
+void free_block(Allocator& allocator, const Block& block) {
+  allocator.free(block.at, block.bytes, nullptr);
+}
+
+// One free and one allocation. Of several threads, each frees every second block of its neighbour.
+void exchange(Allocator& allocator, Worker& worker, Worker* neighbour) {
+  Block& mine = worker.live[worker.places[worker.next % Worker::kDraws]];
+  if (neighbour == nullptr || worker.next % 2 == 0) {
+    free_block(allocator, mine);
+  } else {
+    if (!neighbour->belt.put(mine)) free_block(allocator, mine);
+    Block handed{};
+    if (worker.belt.take(&handed)) free_block(allocator, handed);
+  }
+  renew(allocator, worker, mine);
+}
+
+struct Contestant {
+  std::unique_ptr<Allocator> allocator;
+  std::vector<std::unique_ptr<Worker>> workers;  // [0] for the turns of one thread
+  std::vector<double> alone_ns, together_ns;     // a turn each: for one exchange, of all threads
+  std::vector<float> each_ns;
+};
+
+double turn(Contestant& who, unsigned first, unsigned count, std::size_t exchanges) {
+  std::atomic<unsigned> ready{0};
+  std::vector<double> ns(count);
+  const auto work = [&](unsigned t) {
+    Worker& mine = *who.workers[first + t];
+    Worker* neighbour = count == 1 ? nullptr : who.workers[first + (t + 1) % count].get();
+    ready.fetch_add(1);
+    while (ready.load() < count) std::this_thread::yield();
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < exchanges; ++i) exchange(*who.allocator, mine, neighbour);
+    ns[t] = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < count; ++t) threads.emplace_back(work, t);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(ns.begin(), ns.end()) / static_cast<double>(exchanges) / count;
+}
+
+void time_each(Contestant& who, std::size_t exchanges) {
+  who.each_ns.reserve(exchanges);
+  for (std::size_t i = 0; i < exchanges; ++i) {
+    const auto begin = Clock::now();
+    exchange(*who.allocator, *who.workers[0], nullptr);
+    who.each_ns.push_back(std::chrono::duration<float, std::nano>(Clock::now() - begin).count());
+  }
+  std::sort(who.each_ns.begin(), who.each_ns.end());
+}
+
+double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of.empty() ? 0 : of[of.size() / 2];
+}
+
+// How many exchanges a turn of about 100 ms has; the allocator is warm afterwards.
+std::size_t exchanges_of_a_turn(Contestant& who, const Settings& settings) {
+  for (Worker* worker : {who.workers[0].get()}) {
+    for (Block& block : worker->live) renew(*who.allocator, *worker, block);
+  }
+  std::size_t exchanges = 1000;
+  double ns = 0;
+  do {
+    exchanges *= 2;
+    ns = turn(who, 0, 1, exchanges) * static_cast<double>(exchanges);
+  } while (ns < 5e7);
+  (void)settings;
+  return exchanges;
+}
+
+void measure(std::vector<Contestant>& all, const Settings& settings) {
+  std::vector<std::size_t> exchanges;
+  for (Contestant& who : all) {
+    if (!who.allocator->open(0)) {
+      fprintf(stderr, "pool_cost: %s does not open\n", who.allocator->name().c_str());
+      exit(1);
+    }
+    who.workers.push_back(std::make_unique<Worker>(settings, settings.live, 1));
+    exchanges.push_back(exchanges_of_a_turn(who, settings));
+  }
+  for (int t = 0; t < settings.turns; ++t) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].alone_ns.push_back(turn(all[i], 0, 1, exchanges[i]));
+    }
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    time_each(all[i], std::min<std::size_t>(exchanges[i] * 4, 2'000'000));
+    for (const Block& block : all[i].workers[0]->live) free_block(*all[i].allocator, block);
+  }
+  for (Contestant& who : all) {
+    for (unsigned t = 0; t < settings.threads; ++t) {
+      who.workers.push_back(
+          std::make_unique<Worker>(settings, settings.live / settings.threads, t + 2));
+      for (Block& block : who.workers.back()->live)
+        renew(*who.allocator, *who.workers.back(), block);
+    }
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    (void)turn(all[i], 1, settings.threads, exchanges[i]);
+  for (int t = 0; t < settings.turns; ++t) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].together_ns.push_back(turn(all[i], 1, settings.threads, exchanges[i] / 4));
+    }
+  }
+}
+
+void print(const std::vector<Contestant>& all, const Settings& settings) {
+  printf("%zu live blocks, 512 B to %.0f B; a free and an allocation\n", settings.live,
+         settings.largest);
+  printf(
+      "| allocator | ns | of vram's | p50 | p99 | p99.9 | p99.99 ns | %u threads, M/s | of one |\n",
+      settings.threads);
+  printf("|---|---|---|---|---|---|---|---|---|\n");
+  const double own = median(all[0].alone_ns);
+  for (const Contestant& who : all) {
+    const double alone = median(who.alone_ns);
+    const double together = median(who.together_ns);
+    const auto share = [&](double of) {
+      return static_cast<double>(
+          who.each_ns[static_cast<std::size_t>(of * static_cast<double>(who.each_ns.size() - 1))]);
+    };
+    printf("| %s | %.1f | %.1f x | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f x |\n",
+           who.allocator->name().c_str(), alone, alone / own, share(0.5), share(0.99), share(0.999),
+           share(0.9999), 1e3 / together, alone / together);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  bool dry = false;
+  std::vector<std::string> peers;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--dry") {
+      dry = true;
+    } else if (word == "--threads") {
+      settings.threads = static_cast<unsigned>(atoi(value));
+    } else if (word == "--live") {
+      settings.live = static_cast<std::size_t>(atol(value));
+    } else if (word == "--largest") {
+      settings.largest = atof(value);
+    } else if (word == "--peer") {
+      peers.push_back(value);
+    } else {
+      fprintf(stderr, "pool_cost: unknown option %s\n", word.c_str());
+      return 2;
+    }
+    if (word != "--dry") ++i;
+  }
+  const vram::pool::DriverCalls* driver = &vram::pool::dry_driver(std::size_t{140} << 30);
+  if (!dry) {
+    const auto opened = vram::pool::open_driver();
+    if (!opened) {
+      fprintf(stderr, "%s\n", opened.error().message.c_str());
+      return 1;
+    }
+    driver = *opened;
+    CUcontext context = nullptr;
+    if (driver->primary_retain(&context, 0) != CUDA_SUCCESS ||
+        driver->context_push(context) != CUDA_SUCCESS) {
+      fprintf(stderr, "pool_cost: no context on the first card\n");
+      return 1;
+    }
+  }
+  std::vector<Contestant> all(1);
+  all[0].allocator = vram::bench::segments(*driver);
+  if (!dry) {
+    all.emplace_back().allocator = vram::bench::driver_async(*driver);
+    all.emplace_back().allocator = vram::bench::driver_alloc(*driver);
+  }
+  for (const std::string& path : peers) {
+    auto loaded = vram::bench::peer(path);
+    if (loaded == nullptr) return 1;
+    all.emplace_back().allocator = std::move(loaded);
+  }
+  measure(all, settings);
+  print(all, settings);
+  return 0;
+}

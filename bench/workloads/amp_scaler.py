@@ -8,8 +8,7 @@ def main():
     torch = common.seeded()
     model = common.transformer(width=768, layers=12, heads=12)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**20)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 10))
+    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**16)
     averages = torch.optim.swa_utils.AveragedModel(model)
     for step in steps:
         with torch.autocast("cuda", dtype=torch.float16):
@@ -19,7 +18,6 @@ def main():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
-        schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if step % 4 == 3:
             averages.update_parameters(model)

@@ -115,7 +115,7 @@ Result<Done> Recorder::prepare(trace::Facts facts) {
 
 void Recorder::steer(ChildEnvironment* environment) const {
   if (frameworks_ == Frameworks::kLeave) return;
-  for (const std::string& sentence : cli::steer(real_environment(), environment).kept) {
+  for (const std::string& sentence : cli::steer(real_environment(), environment)) {
     std::fprintf(stderr, "vram: %s\n", sentence.c_str());
   }
 }

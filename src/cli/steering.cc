@@ -38,30 +38,39 @@ std::string stays(const FrameworkVariable& variable, const std::string& name,
          variable.value + " they are seen";
 }
 
+// Under which names a variable is to be set: those that the user set, else the one that every
+// release knows. Where there are two names, which one is read depends on the release.
+std::vector<std::string> names_of(const FrameworkVariable& variable, const Environment& user) {
+  std::vector<std::string> names;
+  for (const char* name : {variable.name, variable.newer_name}) {
+    if (name != nullptr && user(name)) names.emplace_back(name);
+  }
+  if (names.empty()) names.emplace_back(variable.name);
+  return names;
+}
+
+// False: what is there stays.
+bool set(const FrameworkVariable& variable, const std::string& name, const Environment& user,
+         ChildEnvironment* child) {
+  const std::string before = variable.is_list ? child->get(name) : user(name).value_or("");
+  const std::string present = variable.is_list ? entry_of(before, variable.value) : before;
+  if (!present.empty()) return present == variable.value;
+  child->set(name, before.empty() ? variable.value : before + "," + variable.value);
+  return true;
+}
+
 }  // namespace
 
-Steering steer(const Environment& user, ChildEnvironment* child) {
-  Steering steering;
+std::vector<std::string> steer(const Environment& user, ChildEnvironment* child) {
+  std::vector<std::string> kept;
   for (const FrameworkVariable& variable : kVariables) {
-    const bool newer = variable.newer_name != nullptr && user(variable.newer_name);
-    const std::string name = newer ? variable.newer_name : variable.name;
-    const std::string own = user(name).value_or("");
-    const std::string before = variable.is_list ? child->get(name) : own;
-    const std::string present = variable.is_list ? entry_of(before, variable.value) : before;
-    if (!present.empty() && present != variable.value) {
-      steering.kept.push_back(stays(variable, name, before));
-      continue;
-    }
-    const bool add = variable.is_list && !before.empty();
-    if (!(add && present == variable.value)) {
-      child->set(name, add ? before + "," + variable.value : variable.value);
-    }
-    const std::string framework = name_of(variable.framework);
-    if (steering.steered.empty() || steering.steered.back() != framework) {
-      steering.steered.push_back(framework);
+    for (const std::string& name : names_of(variable, user)) {
+      if (!set(variable, name, user, child)) {
+        kept.push_back(stays(variable, name, child->get(name)));
+      }
     }
   }
-  return steering;
+  return kept;
 }
 
 }  // namespace vram::cli

@@ -13,14 +13,9 @@
 
 namespace vram::cli {
 
-struct Steering {
-  std::vector<std::string> steered;  // names of the frameworks
-  // Sentences about variables that the user set to something else, and that stay.
-  std::vector<std::string> kept;
-};
-
 // `user`: the environment as the user has it; what is set there stays. In `child`, the program's
-// environment, variables are set; what a preset put there is replaced, lists are added to.
-Steering steer(const Environment& user, ChildEnvironment* child);
+// environment, variables are set; what a preset put there is replaced, lists are added to. Returns
+// a sentence for each variable that the user set to something else.
+std::vector<std::string> steer(const Environment& user, ChildEnvironment* child);
 
 }  // namespace vram::cli

@@ -109,9 +109,9 @@ void Conversion::look_ahead() {
   readable_ = std::min({claimed_, backed, header.capacity});
   const std::uint32_t known = std::min(header.processes.load(), wire::kMaxTraceProcesses);
   processes_.resize(wire::kMaxTraceProcesses);
-  for (std::uint32_t place = 0; place < known; ++place) {
+  for (std::uint32_t place = 0; place < processes_.size(); ++place) {
     processes_[place].place = place;
-    if (log_.process[place].joined_ns.load() != 0) by_time_.push_back(place);
+    if (place < known && log_.process[place].joined_ns.load() != 0) by_time_.push_back(place);
   }
   std::sort(by_time_.begin(), by_time_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return log_.process[a].joined_ns.load() < log_.process[b].joined_ns.load();

@@ -44,7 +44,8 @@ struct Key {
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     const std::uint64_t mixed = key.value * 0x9e3779b97f4a7c15u;
-    return mixed ^ (mixed >> 29) ^ key.process * 8u ^ static_cast<std::uint64_t>(key.space);
+    return mixed ^ (mixed >> 29) ^ std::uint64_t{key.process} * 8 ^
+           static_cast<std::uint64_t>(key.space);
   }
 };
 

@@ -230,7 +230,7 @@ Reader::Parsed Reader::parse_process(Line* line, Event* event) {
   process_ = number;
   if (!is_new) return false;
   if (process_count_ == std::numeric_limits<std::uint32_t>::max())
-    return "there are too many processes";
+    return std::string("there are too many processes");
   ++process_count_;
   event->kind = Kind::kProcessBegin;
   process_facts_.clear();

@@ -117,6 +117,18 @@ class Trace(CommandTest):
         self.record(EVENTS, "contexts")
         self.assertEqual(self.events(), ["a 1 1 0 alloc", "a 2 2 0", "a 3 3 0 alloc", "f 3", "f 1", "f 2 now", "q"])
 
+    def test_memory_of_others(self):
+        self.record(EVENTS, "imports")
+        self.assertEqual(self.events(), ["a 1 2097152 0 create", "f 1", "a 2 0 0 import", "f 2", "q"])
+        programs = os.path.dirname(EVENTS)
+        self.record(os.path.join(programs, "shared_between_processes"), options=(*SIM, "--force"))
+        opened = [line for line in self.events() if line.endswith(" ipc")]
+        self.assertEqual(opened, ["a 2 1073741824 0 ipc", "a 3 1073741824 0 ipc"])
+        self.assertLess({"f 1", "f 2", "f 3"}, set(self.events()))
+        self.record(os.path.join(programs, "external_memory"), "own", options=(*SIM, "--force", "-m", "2GiB"))
+        self.assertEqual(self.events()[0], "a 1 1073741824 0 external")
+        self.assertEqual(self.check_balanced(self.events()), {})
+
     def test_the_card_is_named_whatever_the_program_numbers_it(self):
         self.record("env", "CUDA_VISIBLE_DEVICES=1", EVENTS, "contexts", options=("--sim", "2x24GiB"))
         self.assertIn("a 1 1 0 alloc @1", self.events())

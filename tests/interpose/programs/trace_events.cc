@@ -2,6 +2,7 @@
 //
 //   ways                     every way once
 //   contexts                 what ends with a context
+//   imports                  a handle that is exported and imported
 //   threads THREADS ROUNDS   threads race; prints how many blocks were taken
 //   children COUNT           a forked process each takes (I + 1) KiB, the first one without giving
 //   it back killed BLOCKS            takes so many blocks, then its threads race until it kills
@@ -142,6 +143,21 @@ void contexts() {
   OK(cuDevicePrimaryCtxReset(0));
 }
 
+void imports() {
+  CUmemAllocationProp prop = on_device(0);
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle handle = 0;
+  CUmemGenericAllocationHandle again = 0;
+  int file = -1;
+  OK(cuMemCreate(&handle, 2 * kMiB, &prop, 0));
+  OK(cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  OK(cuMemRelease(handle));
+  OK(cuMemImportFromShareableHandle(&again, reinterpret_cast<void*>(std::intptr_t{file}),
+                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  close(file);
+  OK(cuMemRelease(again));
+}
+
 // Blocks of many sizes, by two ways; half of them are given back by a neighbour.
 void race(int threads, int rounds) {
   std::vector<std::vector<CUdeviceptr>> handed(threads);
@@ -228,6 +244,7 @@ int main(int argc, char** argv) {
   start();
   if (what == "ways") ways();
   if (what == "contexts") contexts();
+  if (what == "imports") imports();
   if (what == "threads") race(number(2), number(3));
   if (what == "killed") killed(number(2));
   return 0;

@@ -1,5 +1,5 @@
-// The behaviours that docs promise, each over a machine of the test's own. S-numbers are the rows
-// of the table of behaviours in docs/user/library.md.
+// The promised behaviours, each over a machine of the test's own. S-numbers are explained at the end
+// of docs/user/library.md.
 
 #include "config/runtime.h"
 

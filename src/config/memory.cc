@@ -3,7 +3,10 @@
 namespace vram::config {
 
 bool GrowthWatch::take(std::uint64_t bytes) {
-  if (inner_ != nullptr && !inner_->take(bytes)) return false;
+  if (inner_ != nullptr && !inner_->take(bytes)) {
+    refused_.store(true, std::memory_order_relaxed);
+    return false;
+  }
   grew_.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -21,9 +24,23 @@ Result<CUdeviceptr> Memory::allocate(std::uint64_t bytes, CUstream stream) {
   base::Expected<CUdeviceptr, pool::Failure> got = pool_->allocate(bytes, stream);
   if (watch_->grew() || !got) sample();
   if (got) return *got;
-  const bool full = got.error().code == CUDA_ERROR_OUT_OF_MEMORY;
-  return Fault{full ? FaultKind::kResourceExhausted : FaultKind::kInternal,
-               name_ + ": " + got.error().message + (full ? "\n" + pool_->report(bytes) : "")};
+  if (got.error().code == CUDA_ERROR_OUT_OF_MEMORY) {
+    return Fault{FaultKind::kResourceExhausted, out_of_memory(got.error())};
+  }
+  return Fault{FaultKind::kInternal, name_ + ": " + got.error().message};
+}
+
+std::string Memory::out_of_memory(const pool::Failure& failure) {
+  std::string message = name_ + ": " + failure.message;
+  // The pool knows its own limit; that others share the card is known here.
+  if (watch_->refused()) {
+    message +=
+        "; the other logical devices of this card hold or reserve the rest: free memory there, or "
+        "give this one a larger reserve";
+  }
+  message += "\n" + pool_->report(0);
+  while (message.back() == '\n') message.pop_back();
+  return message;
 }
 
 Outcome Memory::free(CUdeviceptr address, CUstream stream) {

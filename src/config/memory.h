@@ -28,10 +28,13 @@ class GrowthWatch : public pool::Budget {
   void give(std::uint64_t bytes) override;
   // Whether it grew since the last question.
   [[nodiscard]] bool grew();
+  // Whether the budget refused since the last question.
+  [[nodiscard]] bool refused() { return refused_.exchange(false, std::memory_order_relaxed); }
 
  private:
   std::shared_ptr<pool::Budget> inner_;  // may be null
   std::atomic<bool> grew_{false};
+  std::atomic<bool> refused_{false};
 };
 
 class Memory {
@@ -59,6 +62,8 @@ class Memory {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
+  [[nodiscard]] std::string out_of_memory(const pool::Failure& failure);
+
   const std::string name_;  // "/device:GPU:0"
   const std::unique_ptr<pool::MemoryPool> pool_;
   const std::shared_ptr<GrowthWatch> watch_;

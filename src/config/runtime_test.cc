@@ -1,9 +1,12 @@
-// The promised behaviours, each over a machine of the test's own. S-numbers are explained at the end
-// of docs/user/library.md.
+// The promised behaviours, each over a machine of the test's own. S-numbers are explained at the
+// end of docs/user/library.md.
 
 #include "config/runtime.h"
 
 #include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
 
 #include "config/describe.h"
 #include "config/host_for_test.h"
@@ -423,7 +426,11 @@ TEST_F(Strict, S13AnElasticSplitLendsWhatIsIdleAndKeepsReserves) {
   const auto lent = first->allocate(12 * kTestGiB, nullptr);
   ASSERT_TRUE(lent);
   EXPECT_FALSE(first->allocate(1, nullptr)) << "its own limit";
-  EXPECT_FALSE(third->allocate(1, nullptr)) << "nothing is left beside reserves";
+  const auto refused = third->allocate(1, nullptr);
+  ASSERT_FALSE(refused) << "nothing is left beside reserves";
+  EXPECT_EQ(refused.error().message,
+            "/device:GPU:2: no room; the other logical devices of this card hold or reserve the "
+            "rest: free memory there, or give this one a larger reserve\nreport");
   EXPECT_TRUE(second->allocate(4 * kTestGiB, nullptr)) << "its reserve is there";
   ok(first->free(*lent, nullptr));
   EXPECT_EQ(first->info().reserved, 12_GiB) << "idle, but held";
@@ -590,6 +597,25 @@ TEST_F(Strict, S22MemoryInfoForAPersonAndAProgram) {
   EXPECT_EQ(memory_text(*runtime_.snapshot()),
             "/device:GPU:0  1GiB used, peak 1GiB, 1GiB held of 4GiB, fragmentation 25%\n");
   EXPECT_NE(memory_json(*runtime_.snapshot()).find(R"("current": 1073741824)"), std::string::npos);
+}
+
+TEST_F(Strict, ThreadsMayInitialiseAllocateAndLookAtOnce) {
+  ok(runtime_.set_logical_device_configuration(kGpu0, {{{}, 1_GiB, {}}, {{}, 1_GiB, {}}}));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const auto gpu = runtime_.memory(i % 2 == 0 ? "GPU:0" : "GPU:1", "memory()");
+      for (int round = 0; round < 200; ++round) {
+        const auto block = (*gpu)->allocate(kTestMiB, nullptr);
+        if (!block || !(*gpu)->free(*block, nullptr)) ++wrong;
+        if (round % 50 == 0 && (!runtime_.open_session({}) || !runtime_.snapshot())) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(host_.pools.size(), 3U);
 }
 
 TEST_F(Strict, ABlockIsFreedOnceAndOnItsOwnDevice) {

@@ -24,7 +24,8 @@ Result<VirtualDevices> parts_of(const World& world, int gpu) {
   if (found == world.settings.split.end()) return parts;
   for (const LogicalDeviceConfiguration& part : found->second) {
     const Bytes limit = part.memory_limit->on(Bytes::of(world.cards[gpu].total));
-    parts.memory_limit_mb.push_back(static_cast<float>(limit.count() / kMiB));
+    const std::uint64_t whole_mib = limit.count() / kMiB;
+    parts.memory_limit_mb.push_back(static_cast<float>(whole_mib));
     if (part.priority) parts.priority.push_back(*part.priority);
   }
   if (!parts.priority.empty() && parts.priority.size() != parts.memory_limit_mb.size()) {

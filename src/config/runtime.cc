@@ -31,7 +31,7 @@ void Runtime::note(const std::string& line) {
   }
 }
 
-void Runtime::note(std::vector<std::string> lines) {
+void Runtime::note(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) note(line);
 }
 

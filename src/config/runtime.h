@@ -121,7 +121,7 @@ class Runtime {
   Result<CardMemory> card_memory(int card);
 
   Result<std::vector<CardWish>> visible_wishes();
-  Result<std::vector<std::size_t>> join_compat(std::vector<CardPlan> plans);
+  Result<std::vector<std::size_t>> join_compat(const std::vector<CardPlan>& plans);
   Result<std::vector<std::size_t>> join_strict(const std::vector<CardWish>& wishes,
                                                const std::string& by);
   Outcome check_conflicts(const std::vector<CardWish>& wishes, const std::string& by);
@@ -136,7 +136,7 @@ class Runtime {
   [[nodiscard]] int cpu_count() const;
   Result<std::shared_ptr<Memory>> device_memory(const SessionDevices& among, std::string_view name);
   Result<const Logical*> find_logical(const LogicalDevice& device);
-  void note(std::vector<std::string> lines);
+  void note(const std::vector<std::string>& lines);
   void note(const std::string& line);
 
   Host host_;

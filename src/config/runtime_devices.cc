@@ -41,11 +41,11 @@ Outcome Runtime::ready(const char* call) {
     std::vector<std::string> notes;
     const auto config = compat_config(world(), &notes);
     if (!config) return config.error();
-    note(std::move(notes));
+    note(notes);
     auto plans =
         compat_plan(world(), *config, *environment, [this](int card) { return card_memory(card); });
     if (!plans) return plans.error();
-    joined = join_compat(std::move(*plans));
+    joined = join_compat(*plans);
   } else {
     const auto wishes = visible_wishes();
     if (!wishes) return wishes.error();
@@ -74,12 +74,12 @@ Result<std::vector<CardWish>> Runtime::visible_wishes() {
   return wishes;
 }
 
-Result<std::vector<std::size_t>> Runtime::join_compat(std::vector<CardPlan> plans) {
+Result<std::vector<std::size_t>> Runtime::join_compat(const std::vector<CardPlan>& plans) {
   const Result<Environment> environment = this->environment();
   if (!environment) return environment.error();
   std::vector<std::size_t> joined;
   std::vector<Logical> made;
-  for (CardPlan& plan : plans) {
+  for (const CardPlan& plan : plans) {
     note(plan.notes);
     // Devices with these numbers are there already: TensorFlow uses them, whatever the options.
     CardPlan rest = plan;

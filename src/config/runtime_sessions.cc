@@ -27,7 +27,7 @@ Result<Runtime::SessionDevices> Runtime::open_session(const ConfigProto& config)
     auto plans =
         compat_plan(world(), config, *environment, [this](int card) { return card_memory(card); });
     if (!plans) return plans.error();
-    joined = join_compat(std::move(*plans));
+    joined = join_compat(*plans);
   } else {
     auto wishes = session_wishes(world(), config);
     if (!wishes) return wishes.error();

@@ -4,9 +4,10 @@
 // caller's.
 //
 // Model. Open addressing with linear probing, at most half full. A removed key leaves a mark, which
-// is cleared when the table is rebuilt. A rebuilt table replaces the old one in one store. A reader
-// may still be in the old one, and finds there what it looks for: a live block, which was live when
-// the table was rebuilt. So before the old one goes, the caller waits for the readers.
+// goes when no search can need it any more, at the latest when the table is rebuilt. A rebuilt
+// table replaces the old one in one store. A reader may still be in the old one, and finds there
+// what it looks for: a live block, which was live when the table was rebuilt. So before the old one
+// goes, the caller waits for the readers.
 
 #include <sys/mman.h>
 
@@ -70,6 +71,7 @@ class AddressTable {
       if (key != address) continue;
       entry.key.store(kRemoved, std::memory_order_relaxed);
       --live_;
+      clear_marks(*table, i);
       return;
     }
   }
@@ -94,6 +96,18 @@ class AddressTable {
     }
   };
 
+  // Where the next entry is free, no search goes past this one: marks up to here have had their
+  // use.
+  static void clear_marks(Table& table, std::uint64_t i) {
+    const std::uint64_t mask = table.size - 1;
+    if (table.entries()[(i + 1) & mask].key.load(std::memory_order_relaxed) != kFree) return;
+    while (table.entries()[i].key.load(std::memory_order_relaxed) == kRemoved) {
+      table.entries()[i].key.store(kFree, std::memory_order_relaxed);
+      --table.used;
+      i = (i - 1) & mask;
+    }
+  }
+
   static std::uint64_t bytes_of(std::uint64_t size) { return sizeof(Table) + size * sizeof(Entry); }
 
   static void place(Table& table, std::uint64_t address, NodeId node) {
@@ -112,6 +126,7 @@ class AddressTable {
     void* at =
         mmap(nullptr, bytes_of(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return nullptr;
+    (void)madvise(at, bytes_of(size), MADV_HUGEPAGE);
     Table* table = static_cast<Table*>(at);
     table->size = size;
     table->shift = 64u - static_cast<unsigned>(std::countr_zero(size));

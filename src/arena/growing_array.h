@@ -33,6 +33,9 @@ class GrowingArray {
     return true;
   }
 
+  // Asks for large pages: for an array that is read at random by every allocation.
+  void prefer_large_pages() { (void)madvise(elements_, capacity_ * sizeof(T), MADV_HUGEPAGE); }
+
   T& operator[](std::size_t index) { return elements_[index]; }
   const T& operator[](std::size_t index) const { return elements_[index]; }
   [[nodiscard]] std::size_t capacity() const { return capacity_; }

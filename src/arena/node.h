@@ -33,11 +33,11 @@ struct alignas(64) Node {
   std::uint32_t size_class;  // of a live block
   std::uint16_t stream;      // of a free one: where it was used last; 0: nowhere any more
   NodeKind kind;
-  std::uint8_t space;  // which space of its pool
-  bool handed_out;     // of a live block, the caller's to use
-  bool has_uses;       // a live block that was used on further streams
-  bool last_of_run;    // the last of a row of busy nodes that belong together
-  std::uint64_t freed_at_ms;
+  std::uint8_t space;      // which space of its pool
+  bool handed_out;         // of a live block, the caller's to use
+  bool has_uses;           // a live block that was used on further streams
+  bool last_of_run;        // the last of a row of busy nodes that belong together
+  std::uint64_t freed_in;  // which age of the pool
 };
 static_assert(sizeof(Node) == 64);
 
@@ -46,7 +46,11 @@ class NodeStore {
   // 2^24 nodes are 1 GiB of address space; memory comes with use.
   static constexpr std::size_t kCapacity = std::size_t{1} << 24;
 
-  [[nodiscard]] bool open() { return nodes_.reserve(kCapacity); }
+  [[nodiscard]] bool open() {
+    if (!nodes_.reserve(kCapacity)) return false;
+    nodes_.prefer_large_pages();
+    return true;
+  }
 
   // A node with everything zero; 0: there are no more.
   [[nodiscard]] NodeId make() {

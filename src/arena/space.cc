@@ -55,7 +55,7 @@ void Space::merge_after(NodeId id) {
   const Node& b = node(gone);
   a.bytes += b.bytes;
   a.ticket = most(a.ticket, b.ticket);
-  a.freed_at_ms = most(a.freed_at_ms, b.freed_at_ms);
+  a.freed_in = most(a.freed_in, b.freed_in);
   a.after = b.after;
   a.last_of_run = b.last_of_run;
   if (a.after != 0) node(a.after).before = id;
@@ -91,7 +91,7 @@ void Space::insert_gap(NodeId id) {
   n.kind = NodeKind::kGap;
   n.stream = 0;
   n.ticket = 0;
-  n.freed_at_ms = 0;
+  n.freed_in = 0;
   n.last_of_run = false;
   if (n.after != 0 && node(n.after).kind == NodeKind::kGap) {
     remove_gap(n.after);
@@ -134,12 +134,12 @@ NodeId Space::take(std::uint64_t bytes, StreamId stream) {
   return live(id, bytes);
 }
 
-void Space::give(NodeId block, StreamId stream, std::uint64_t ticket, std::uint64_t now_ms) {
+void Space::give(NodeId block, StreamId stream, std::uint64_t ticket, std::uint64_t age) {
   if (stream >= streams_) streams_ = static_cast<StreamId>(stream + 1);
   Node& n = node(block);
   n.stream = stream;
   n.ticket = ticket;
-  n.freed_at_ms = now_ms;
+  n.freed_in = age;
   n.has_uses = false;
   n.last_of_run = false;
   insert_free(block);
@@ -282,14 +282,14 @@ void Space::abandon(NodeId first) {
   }
 }
 
-NodeId Space::detach(std::uint64_t pages, const Idle& idle, std::uint64_t freed_by_ms) {
+NodeId Space::detach(std::uint64_t pages, const Idle& idle, std::uint64_t freed_by) {
   NodeId chosen = 0;
   for (StreamId s = 0; s < streams_ && chosen == 0; ++s) {
     indexes_[s].for_each_from(*nodes_, page_, [&](NodeId id) {
       const Node& n = node(id);
       const std::uint64_t from = ceil_to(n.start, page_);
       const std::uint64_t to = floor_to(n.start + n.bytes, page_);
-      if (to <= from || n.freed_at_ms > freed_by_ms || !idle(n.stream, n.ticket)) return true;
+      if (to <= from || n.freed_in > freed_by || !idle(n.stream, n.ticket)) return true;
       chosen = id;
       return false;
     });

@@ -56,8 +56,8 @@ class Space {
   // A live block in a backed stretch that `stream` may use; 0: there is none.
   [[nodiscard]] NodeId take(std::uint64_t bytes, StreamId stream);
 
-  // A live or cached block becomes free. `now_ms` only ages it.
-  void give(NodeId block, StreamId stream, std::uint64_t ticket, std::uint64_t now_ms);
+  // A live or cached block becomes free, in this age of the pool.
+  void give(NodeId block, StreamId stream, std::uint64_t ticket, std::uint64_t age);
 
   // Where a block would need the fewest pages; false: no room among the addresses.
   [[nodiscard]] bool find_place(std::uint64_t bytes, StreamId stream, Place* place) const;
@@ -79,9 +79,9 @@ class Space {
   void abandon(NodeId first);
 
   // A run of at most `most` pages out of free stretches that are idle and were freed at or before
-  // `freed_by_ms`, made busy; 0: there is none. The caller unbacks it, and then calls detached(),
+  // `freed_by`, made busy; 0: there is none. The caller unbacks it, and then calls detached(),
   // or attached() when it could not.
-  [[nodiscard]] NodeId detach(std::uint64_t most, const Idle& idle, std::uint64_t freed_by_ms);
+  [[nodiscard]] NodeId detach(std::uint64_t most, const Idle& idle, std::uint64_t freed_by);
   void detached(NodeId run);
   void attached(NodeId run);
 

@@ -52,7 +52,8 @@ struct Options {
   std::uint32_t wait_ms = 0;
   // kDriverAsync: the limit is only a release threshold, as in TensorFlow.
   bool limit_is_threshold = false;
-  // kSegments: memory idle for this long goes back to the driver by itself; 0: only by trim().
+  // kSegments: memory idle for one to two times this long goes back to the driver by itself; 0:
+  // only by trim().
   std::uint32_t decay_ms = 1000;
   std::shared_ptr<Budget> budget;  // null: the limit alone counts
 };

@@ -32,7 +32,6 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& options) {
   driver_ = driver;
   context_ = options.context;
-  decay_ms_ = options.decay_ms;
   opened_ms_ = now_ms();
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);

@@ -37,7 +37,6 @@ struct SegmentsOptions {
   CUcontext context = nullptr;
   std::uint64_t limit = kUnlimited;  // bytes
   std::uint64_t span = 0;            // bytes of addresses for each space; 0: eight times the card
-  std::uint32_t decay_ms = 1000;     // see Segments::decay()
   Grant grant;
 };
 
@@ -85,7 +84,7 @@ class Segments {
   // Gives idle memory back until at most `keep` bytes are reserved; waits for tickets, at most
   // about 100 ms. Returns the bytes given back.
   std::uint64_t trim(std::uint64_t keep);
-  // Gives back what was freed at least decay_ms ago and is idle.
+  // Gives back what has been free since before the last call of decay(), and is idle.
   std::uint64_t decay();
   void set_limit(std::uint64_t bytes);
 
@@ -138,6 +137,7 @@ class Segments {
   [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
   [[nodiscard]] ThreadCache* make_cache();
   [[nodiscard]] StreamBins* bins_of(ThreadCache& cache, CUstream stream);
+  [[nodiscard]] NodeId find_cached(StreamBins& bins, std::uint32_t size_class);
   [[nodiscard]] NodeId cut_chain(Bin& bin);
   [[nodiscard]] bool keep(StreamBins& bins, NodeId block, NodeId* left_over);
   void hand_out(ThreadCache& cache, arena::Node& node, std::uint64_t asked);
@@ -154,14 +154,14 @@ class Segments {
   void set_pace();
   [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
   void take_idle_for(Zone& zone, std::uint64_t pages);
-  std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by_ms);
-  std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by_ms);
+  std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by);
+  std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by);
   [[nodiscard]] bool list(NodeId block);
 
   [[nodiscard]] bool free_without_cache(CUdeviceptr address, CUstream stream);
   void free_centrally(NodeId block, CUstream stream);
   void free_used(NodeId block, StreamId stream);
-  void give(NodeId block, StreamId stream, std::uint64_t now_ms);
+  void give(NodeId block, StreamId stream);
   void give_chain(NodeId chain, StreamId stream);
   void settle_uses();
   void empty_caches();
@@ -177,7 +177,6 @@ class Segments {
 
   DriverCalls driver_{};
   CUcontext context_ = nullptr;
-  std::uint32_t decay_ms_ = 0;
   std::uint64_t opened_ms_ = 0;
   PoolNumber number_{};
   bool open_ = false;
@@ -193,6 +192,7 @@ class Segments {
   std::size_t uses_count_ = 0;
   std::atomic<ThreadCache*> caches_{nullptr};  // one is added under the pool's lock, none goes
   Counters counters_;
+  std::uint64_t age_ = 1;                    // counts calls of decay(); under the pool's lock
   std::atomic<std::uint64_t> bin_bytes_{0};  // what a bin of a cache may hold, see set_pace()
   Pace pace_;
   std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include "pool/current.h"
-#include "pool/now.h"
 #include "pool/segments.h"
 
 namespace vram::pool {
@@ -14,6 +13,8 @@ using arena::Node;
 // A cache tells the pool what is live when it is off by this much: rarely enough that threads do
 // not meet at the counters.
 constexpr std::int64_t kTellAfter = std::int64_t{32} << 20;
+// A block may be so many classes larger than it need be when a cache has one.
+constexpr std::uint32_t kClassesAbove = 2;
 // Longer requests than any card's memory would overflow when they are rounded.
 constexpr std::uint64_t kLongest = std::uint64_t{1} << 46;
 
@@ -118,6 +119,26 @@ StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
   return nullptr;
 }
 
+// With the cache's lock. Sizes of a class above will do as well: 3 % more at most.
+NodeId Segments::find_cached(StreamBins& bins, std::uint32_t size_class) {
+  Bin* bin = &bins.bins[size_class];
+  if (bin->head == 0) {
+    bin->head = shelves_.get(nodes_, bins.id, size_class);
+    if (bin->head != 0) {
+      bin->count = kChain;
+    } else {
+      for (std::uint32_t above = 1; above <= kClassesAbove && bin->head == 0; ++above) {
+        if (size_class + above < kCachedClasses) bin = &bins.bins[size_class + above];
+      }
+      if (bin->head == 0) return 0;
+    }
+  }
+  const NodeId block = bin->head;
+  bin->head = nodes_[block].next;
+  --bin->count;
+  return block;
+}
+
 CUresult Segments::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream stream) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > kLongest) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -126,17 +147,9 @@ CUresult Segments::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream 
     if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
       const Locked hold(cache->lock);
       if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
-        Bin& bin = bins->bins[size_class];
-        if (bin.head == 0) {
-          bin.head = shelves_.get(nodes_, bins->id, size_class);
-          if (bin.head != 0) bin.count = kChain;
-        }
-        if (bin.head != 0) {
-          Node& node = nodes_[bin.head];
-          bin.head = node.next;
-          --bin.count;
-          hand_out(*cache, node, bytes);
-          *address = address_of(node);
+        if (const NodeId block = find_cached(*bins, size_class); block != 0) {
+          hand_out(*cache, nodes_[block], bytes);
+          *address = address_of(nodes_[block]);
           return CUDA_SUCCESS;
         }
       }
@@ -153,7 +166,7 @@ NodeId Segments::take(const Wanted& wanted) {
     block = space.take(wanted.bytes, wanted.id);
   }
   if (block == 0 || list(block)) return block;
-  give(block, wanted.id, now_ms());
+  give(block, wanted.id);
   return 0;
 }
 
@@ -275,40 +288,40 @@ void Segments::free_centrally(NodeId block, CUstream stream) {
       if (bins->stream == stream && bins->id != 0 && keep(*bins, block, &left_over)) return;
     }
   }
+  if (!nodes_[block].has_uses) {
+    const Locked hold(lock_);
+    if (const StreamId id = streams_.id_of(stream); id != 0) {
+      give(block, id);
+      return;
+    }
+  }
   const Current current(driver_, context_);
-  StreamId id = 0;
   {
     const Locked hold(lock_);
-    id = streams_.id_of(stream);
-    if (id != 0) {
-      if (nodes_[block].has_uses) {
-        free_used(block, id);
-      } else {
-        give(block, id, now_ms());
-      }
+    if (const StreamId id = streams_.id_of(stream); id != 0) {
+      free_used(block, id);
       return;
     }
   }
   // Too many streams to tell them apart: wait until the block is idle.
   (void)driver_.context_synchronize();
   const Locked hold(lock_);
-  give(block, 0, now_ms());
+  give(block, 0);
 }
 
 // With the pool's lock.
-void Segments::give(NodeId block, StreamId stream, std::uint64_t now) {
+void Segments::give(NodeId block, StreamId stream) {
   Node& node = nodes_[block];
   table_.remove(address_of(node));
   const std::uint64_t ticket = stream == 0 ? 0 : streams_.next_ticket(stream);
-  zones_[node.space].space.give(block, stream, ticket, now);
+  zones_[node.space].space.give(block, stream, ticket, age_);
 }
 
 void Segments::give_chain(NodeId chain, StreamId stream) {
-  const std::uint64_t now = now_ms();
   const Locked hold(lock_);
   while (chain != 0) {
     const NodeId next = nodes_[chain].next;
-    give(chain, stream, now);
+    give(chain, stream);
     chain = next;
   }
 }
@@ -354,7 +367,7 @@ void Segments::settle_uses() {
     }
     uses_[i] = uses_[--uses_count_];
     Node& node = nodes_[use.block];
-    if (--node.ticket == 0) give(use.block, node.stream, now_ms());
+    if (--node.ticket == 0) give(use.block, node.stream);
   }
 }
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kOften = kWindow / 1024;
 constexpr std::uint64_t kSeldom = kOften / 16;
 constexpr std::uint64_t kSlackBytes = std::uint64_t{16} << 20;
 // All bins of a thread together hold a few thousandths of what is live.
-constexpr std::uint64_t kBinShare = 4096;
+constexpr std::uint64_t kBinShare = 1024;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
 // At the limit a request waits this long for frees to become idle before it fails; TensorFlow waits
@@ -163,7 +163,7 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted) {
   }
   const NodeId taken = zone.space.settle(first, place);
   if (!list(taken)) {
-    zone.space.give(taken, 0, 0, now_ms());
+    zone.space.give(taken, 0, 0, age_);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *block = taken;
@@ -225,14 +225,13 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages) {
 }
 
 // Makes idle pages spare; how many.
-std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages,
-                                        std::uint64_t freed_by_ms) {
+std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by) {
   std::uint64_t taken = 0;
   while (taken < pages) {
     NodeId run = 0;
     {
       const Locked hold(lock_);
-      run = zone.space.detach(pages - taken, streams_.idle(), freed_by_ms);
+      run = zone.space.detach(pages - taken, streams_.idle(), freed_by);
       if (run == 0) return taken;
     }
     const std::uint64_t first = nodes_[run].start / zone.pages.page();
@@ -249,7 +248,7 @@ std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages,
   return taken;
 }
 
-std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by_ms) {
+std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by) {
   const std::uint64_t before = holding_.bytes();
   // Large pages first: more bytes a call.
   for (int i = kZones - 1; i >= 0 && holding_.bytes() > keep; --i) {
@@ -258,7 +257,7 @@ std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by_ms)
     const std::uint64_t page = zone.pages.page();
     const std::uint64_t surplus = (holding_.bytes() - keep + page - 1) / page;
     if (surplus > zone.pages.spare()) {
-      (void)take_idle_pages(zone, surplus - zone.pages.spare(), freed_by_ms);
+      (void)take_idle_pages(zone, surplus - zone.pages.spare(), freed_by);
     }
     (void)zone.pages.release_spare(surplus);
   }
@@ -289,10 +288,11 @@ std::uint64_t Segments::decay() {
     const Locked hold(lock_);
     promote();
   }
-  const std::uint64_t given = give_back(0, now_ms() - decay_ms_);
+  const std::uint64_t given = give_back(0, age_ - 1);
   // For the next time: what caches hold ages from now, and tickets pass in the meantime.
   empty_caches();
   const Locked hold(lock_);
+  ++age_;
   issue_tickets();
   return given;
 }

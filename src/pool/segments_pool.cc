@@ -31,7 +31,6 @@ class SegmentsPool final : public MemoryPool {
     options.device = card_->device();
     options.context = card_->context();
     options.limit = options_.limit;
-    options.decay_ms = options_.decay_ms;
     if (options_.budget != nullptr) {
       options.grant = {
           [](void* budget, std::uint64_t bytes) {
@@ -85,8 +84,7 @@ class SegmentsPool final : public MemoryPool {
  private:
   void let_idle_memory_go() {
     std::unique_lock<std::mutex> hold(lock_);
-    // Twice in a decay time: nothing idles more than half as long again.
-    const auto pause = std::chrono::milliseconds(options_.decay_ms / 2 + 1);
+    const auto pause = std::chrono::milliseconds(options_.decay_ms);
     while (!wake_.wait_for(hold, pause, [this] { return ending_; })) {
       hold.unlock();
       (void)segments_.decay();

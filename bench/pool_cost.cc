@@ -16,6 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -115,6 +117,7 @@ void exchange(Allocator& allocator, Worker& worker, Worker* neighbour) {
 
 struct Contestant {
   std::unique_ptr<Allocator> allocator;
+  std::function<void()> enter;                   // in each thread, before it works
   std::vector<std::unique_ptr<Worker>> workers;  // [0] for the turns of one thread
   std::vector<double> alone_ns, together_ns;     // a turn each: for one exchange, of all threads
   std::vector<float> each_ns;
@@ -126,6 +129,7 @@ double turn(Contestant& who, unsigned first, unsigned count, std::size_t exchang
   const auto work = [&](unsigned t) {
     Worker& mine = *who.workers[first + t];
     Worker* neighbour = count == 1 ? nullptr : who.workers[first + (t + 1) % count].get();
+    if (who.enter) who.enter();
     ready.fetch_add(1);
     while (ready.load() < count) std::this_thread::yield();
     const auto begin = Clock::now();
@@ -155,17 +159,14 @@ double median(std::vector<double> of) {
 }
 
 // How many exchanges a turn of about 100 ms has; the allocator is warm afterwards.
-std::size_t exchanges_of_a_turn(Contestant& who, const Settings& settings) {
-  for (Worker* worker : {who.workers[0].get()}) {
-    for (Block& block : worker->live) renew(*who.allocator, *worker, block);
-  }
+std::size_t exchanges_of_a_turn(Contestant& who) {
+  for (Block& block : who.workers[0]->live) renew(*who.allocator, *who.workers[0], block);
   std::size_t exchanges = 1000;
   double ns = 0;
   do {
     exchanges *= 2;
     ns = turn(who, 0, 1, exchanges) * static_cast<double>(exchanges);
   } while (ns < 5e7);
-  (void)settings;
   return exchanges;
 }
 
@@ -177,7 +178,7 @@ void measure(std::vector<Contestant>& all, const Settings& settings) {
       exit(1);
     }
     who.workers.push_back(std::make_unique<Worker>(settings, settings.live, 1));
-    exchanges.push_back(exchanges_of_a_turn(who, settings));
+    exchanges.push_back(exchanges_of_a_turn(who));
   }
   for (int t = 0; t < settings.turns; ++t) {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -276,6 +277,15 @@ int main(int argc, char** argv) {
     auto loaded = vram::bench::peer(path);
     if (loaded == nullptr) return 1;
     all.emplace_back().allocator = std::move(loaded);
+  }
+  if (!dry) {
+    for (Contestant& who : all) {
+      who.enter = [driver] {
+        CUcontext context = nullptr;
+        if (driver->primary_retain(&context, 0) == CUDA_SUCCESS)
+          (void)driver->context_push(context);
+      };
+    }
   }
   measure(all, settings);
   print(all, settings);

@@ -51,7 +51,8 @@ class DriverAsync final : public Allocator {
   bool open(std::size_t limit) override {
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = 0;
     properties.maxSize = limit;
     if (driver_.async_pool_create(&pool_, &properties) != CUDA_SUCCESS) return false;
     cuuint64_t keep_all = ~cuuint64_t{0};

@@ -42,7 +42,7 @@ def main():
     steps = common.Steps(common.arguments(steps=120))
     import jax
     import jax.numpy as jnp
-    vocabulary, width, layers, heads, batch = 16000, 768, 8, 12, 8
+    vocabulary, width, layers, heads, batch = 16000, 768, 4, 12, 8
     shapes = random.Random(common.SEED)
     loss = loss_of(jax, jnp, heads)
 

@@ -24,7 +24,7 @@ def adapted(torch, rank=16):
 
 def main():
     steps = common.Steps(common.arguments(steps=20))
-    torch = common.seeded()
+    torch = common.seeded(shapes_vary=True)
     shapes = random.Random(common.SEED)
     model = common.transformer(width=2048, layers=24, heads=16, recompute=True, linear=adapted(torch))
     for part in (model.tokens, model.positions, model.norm, model.head):

@@ -10,15 +10,16 @@ def main():
     models = [common.transformer(width=512, layers=6, heads=8), common.transformer(width=768, layers=4, heads=12)]
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-4) for model in models]
     torch.cuda.synchronize()
-    shared = None
+    shared = [None, None]  # what each stream made last for the other
     for step in steps:
         for index, stream in enumerate(streams):
             with torch.cuda.stream(stream):
-                if shared is not None and step % 3 == index:
+                theirs = shared[1 - index]
+                if theirs is not None and step % 3 == index:
                     # Allocated on the other stream, read on this one.
                     stream.wait_stream(streams[1 - index])
-                    shared.record_stream(stream)
-                    tokens = shared.clone()
+                    theirs.record_stream(stream)
+                    tokens = theirs.clone()
                 else:
                     tokens = common.token_batch(torch, 8, (385, 513)[index])
                 loss = models[index](tokens)
@@ -26,7 +27,7 @@ def main():
                 optimizers[index].step()
                 optimizers[index].zero_grad(set_to_none=True)
                 if step % 3 == 2:
-                    shared = tokens
+                    shared[index] = tokens
     torch.cuda.synchronize()
     steps.report("two_streams", loss.item())
 

@@ -7,7 +7,7 @@ import common
 
 def main():
     steps = common.Steps(common.arguments(steps=32))
-    torch = common.seeded()
+    torch = common.seeded(shapes_vary=True)
     shapes = random.Random(common.SEED)
     model = common.transformer()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

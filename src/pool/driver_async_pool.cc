@@ -36,7 +36,8 @@ class DriverAsyncPool final : public MemoryPool {
     }
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {card_->device()}};
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = card_->device();
     const CUresult made = driver_.async_pool_create(&handle_, &properties);
     if (made == CUDA_SUCCESS) set_threshold();
     return made;

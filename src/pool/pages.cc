@@ -30,19 +30,20 @@ CUresult Pages::open(const DriverCalls& driver, Holding* holding, CUdevice devic
   holding_ = holding;
   page_ = page;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  const std::uint64_t pages = span / page;
-  if (!handle_of_.reserve(pages) || !spare_.reserve(pages) || !stranded_.reserve(pages))
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties_.location.id = device;
   const CUresult reserved = driver.address_reserve(&base_, span, page, 0, 0);
-  if (reserved == CUDA_SUCCESS) span_ = span;
-  return reserved;
+  if (reserved != CUDA_SUCCESS) return reserved;
+  span_ = span;
+  const std::uint64_t pages = span / page;
+  const bool noted = handle_of_.reserve(pages) && spare_.reserve(pages) && stranded_.reserve(pages);
+  return noted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Pages::close() {
   if (span_ == 0) return;
   const std::uint64_t pages = span_ / page_;
-  for (std::uint64_t page = 0; page < pages; ++page) {
+  for (std::uint64_t page = 0; page < pages && handle_of_.capacity() != 0; ++page) {
     if (handle_of_[page] != 0) (void)unback(page, 1);
   }
   (void)release_spare(spare_count_);

@@ -50,7 +50,8 @@ class Holding {
 
 class Pages {
  public:
-  // Once, with the context current: reserves `span` bytes of addresses.
+  // With the context current: reserves `span` bytes of addresses. May be tried again with fewer
+  // when the driver has no more.
   [[nodiscard]] CUresult open(const DriverCalls& driver, Holding* holding, CUdevice device,
                               std::uint64_t span, std::uint64_t page);
   // Gives everything back; all work on the memory is done.

@@ -29,6 +29,19 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 
 }  // namespace
 
+// Fewer addresses where the process may not have many.
+CUresult Segments::open_zone(std::uint8_t number, CUdevice device, std::uint64_t card) {
+  Zone& zone = zones_[number];
+  const std::uint64_t page = kShapes[number].page;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  for (std::uint64_t cards = kSpanOfCards; cards > 0 && result != CUDA_SUCCESS; cards /= 2) {
+    result = zone.pages.open(driver_, &holding_, device, round_up(card * cards, kLargePage), page);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  const bool opened = zone.space.open(&nodes_, number, zone.pages.span(), page);
+  return opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& options) {
   driver_ = driver;
   context_ = options.context;
@@ -36,31 +49,21 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);
   const Current current(driver_, context_);
-  std::uint64_t span = options.span;
-  if (span == 0) {
-    std::size_t total = 0;
-    const CUresult told = driver_.device_total(&total, options.device);
-    if (told != CUDA_SUCCESS) return told;
-    span = total * kSpanOfCards;
-  }
-  span = round_up(span, kLargePage);
+  std::size_t total = 0;
+  CUresult result = driver_.device_total(&total, options.device);
+  if (result != CUDA_SUCCESS) return result;
   if (!nodes_.open() || !table_.open() || !shelves_.open() || !uses_.reserve(1 << 20)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  CUresult result = streams_.open(driver_);
+  result = streams_.open(driver_);
   if (result != CUDA_SUCCESS) return result;
   open_ = true;
-  for (std::uint8_t i = 0; i < kZones; ++i) {
-    const std::uint64_t page = kShapes[i].page;
-    Zone& zone = zones_[i];
-    result = zone.pages.open(driver_, &holding_, options.device, span, page);
-    if (result == CUDA_SUCCESS && !zone.space.open(&nodes_, i, span, page)) {
-      result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (result != CUDA_SUCCESS) {
-      close();
-      return result;
-    }
+  for (std::uint8_t i = 0; i < kZones && result == CUDA_SUCCESS; ++i) {
+    result = open_zone(i, options.device, total);
+  }
+  if (result != CUDA_SUCCESS) {
+    close();
+    return result;
   }
   set_pace();
   number_ = enter_pool(this);

@@ -36,7 +36,6 @@ struct SegmentsOptions {
   CUdevice device = 0;
   CUcontext context = nullptr;
   std::uint64_t limit = kUnlimited;  // bytes
-  std::uint64_t span = 0;            // bytes of addresses for each space; 0: eight times the card
   Grant grant;
 };
 
@@ -117,9 +116,10 @@ class Segments {
     std::uint64_t growths = 0;      // since
     std::uint64_t allocations = 0;  // this many had been made
     std::uint64_t waited_ms = 0;    // for tightness, ever
+    std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
   static constexpr unsigned kTightSlack = 6;
-  static constexpr unsigned kLooseSlack = 3;
+  static constexpr unsigned kLooseSlack = 2;
   struct Use {
     NodeId block;
     StreamId stream;
@@ -133,6 +133,7 @@ class Segments {
     StreamId id;
   };
 
+  [[nodiscard]] CUresult open_zone(std::uint8_t number, CUdevice device, std::uint64_t card);
   [[nodiscard]] ThreadCache* cache_of_thread();
   [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
   [[nodiscard]] ThreadCache* make_cache();
@@ -148,7 +149,7 @@ class Segments {
   [[nodiscard]] CUresult allocate_centrally(CUdeviceptr* address, const Wanted& wanted);
   [[nodiscard]] NodeId take(const Wanted& wanted);
   [[nodiscard]] CUresult grow(NodeId* block, const Wanted& wanted);
-  [[nodiscard]] CUresult grow_anywhere(NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult try_to_grow(NodeId* block, const Wanted& wanted);
   [[nodiscard]] CUresult grow_in(Zone& zone, NodeId* block, const Wanted& wanted);
   [[nodiscard]] CUresult back(Zone& zone, NodeId first, std::uint64_t missing);
   void set_pace();

@@ -11,11 +11,11 @@ namespace vram::pool {
 namespace {
 
 // A program that comes here more often than once in this many allocations pays more for tightness
-// than it is worth to it: the pool holds to what is live less tightly then, from a 64th above it to
-// an eighth. Training comes here while it warms up, and then hardly ever.
+// than it is worth to it: the pool holds to what is live less tightly from then on, from a 64th
+// above it to a quarter, until the program rests. Training comes here while it warms up, and then
+// hardly ever.
 constexpr std::uint64_t kWindow = 65'536;
 constexpr std::uint64_t kOften = kWindow / 1024;
-constexpr std::uint64_t kSeldom = kOften / 16;
 constexpr std::uint64_t kSlackBytes = std::uint64_t{16} << 20;
 // All bins of a thread together hold a few thousandths of what is live.
 constexpr std::uint64_t kBinShare = 1024;
@@ -92,7 +92,6 @@ void Segments::set_pace() {
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
   if (allocations - pace_.allocations < kWindow) return;
   if (pace_.growths > kOften && pace_.slack_shift > kLooseSlack) --pace_.slack_shift;
-  if (pace_.growths < kSeldom && pace_.slack_shift < kTightSlack) ++pace_.slack_shift;
   pace_.growths = 0;
   pace_.allocations = allocations;
 }
@@ -109,6 +108,15 @@ bool Segments::beyond_slack(std::uint64_t more) const {
 CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
   const Growing growing(growth_);
   const Current current(driver_, context_);
+  const CUresult result = try_to_grow(block, wanted);
+  if (result != CUDA_SUCCESS) {
+    // What was gathered for it is no good to anybody as spare pages.
+    for (Zone& zone : zones_) (void)zone.pages.release_spare(zone.pages.spare());
+  }
+  return result;
+}
+
+CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   const auto found = [&] {
     const Locked hold(lock_);
     promote();
@@ -289,6 +297,9 @@ std::uint64_t Segments::decay() {
     promote();
   }
   const std::uint64_t given = give_back(0, age_ - 1);
+  const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
+  if (allocations == pace_.at_decay) pace_.slack_shift = kTightSlack;
+  pace_.at_decay = allocations;
   // For the next time: what caches hold ages from now, and tickets pass in the meantime.
   empty_caches();
   const Locked hold(lock_);

@@ -351,19 +351,36 @@ TEST_F(SegmentsTest, AFailureOfAnyDriverCallLeavesThePoolWhole) {
 }
 
 TEST(Segments, AFailureWhileOpeningLeavesNothingBehind) {
-  for (const DryCall call : {DryCall::kHost, DryCall::kReserve}) {
-    for (std::uint64_t n = 1; n <= 3; ++n) {
-      const DriverCalls& driver = dry_driver(kGiB);
-      fail_dry(call, n);
-      Segments pool;
-      const CUresult result = pool.open(driver, {});
-      fail_dry(call, 0);
-      EXPECT_EQ(result != CUDA_SUCCESS, call == DryCall::kReserve || n == 1);
-      pool.close();
-      EXPECT_EQ(dry_counts().reservations, 0u);
-      EXPECT_EQ(dry_counts().pinned, 0u);
-    }
+  const DriverCalls& driver = dry_driver(kGiB);
+  fail_dry(DryCall::kHost, 1);
+  Segments pool;
+  EXPECT_NE(pool.open(driver, {}), CUDA_SUCCESS);
+  pool.close();
+  EXPECT_EQ(dry_counts().reservations, 0u);
+  EXPECT_EQ(dry_counts().pinned, 0u);
+}
+
+TEST(Segments, FewerAddressesWillDo) {
+  const DriverCalls& driver = dry_driver(kGiB);
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    fail_dry(DryCall::kReserve, n);
+    Segments pool;
+    ASSERT_EQ(pool.open(driver, {}), CUDA_SUCCESS);
+    CUdeviceptr address = 0;
+    EXPECT_EQ(pool.allocate(&address, 900 * kMiB, nullptr), CUDA_SUCCESS);
+    pool.close();
+    EXPECT_EQ(dry_counts().reservations, 0u);
   }
+}
+
+TEST_F(SegmentsTest, ARefusedRequestLeavesNothingReserved) {
+  SegmentsOptions options;
+  options.limit = 2 * kGiB;
+  open(kGiB, options);  // the card has less than the limit
+  EXPECT_TRUE(refused(3 * kGiB / 2));
+  EXPECT_EQ(pool.info().reserved, 0u);
+  const CUdeviceptr a = take(900 * kMiB);
+  EXPECT_TRUE(pool.free(a, nullptr));
 }
 
 // Threads allocate, free their own blocks and those of others; blocks never overlap, and in the end

@@ -37,6 +37,13 @@ bool word_of(const CUstreamBatchMemOpParams& operation, Word* out) {
   }
 }
 
+// A driver takes mapped memory and ordinary allocations for this, not stream-ordered ones.
+bool may_hold_word(const Word& word) {
+  Allocation allocation;
+  return word.address % word.bytes == 0 && host_view(word.address, word.bytes) != nullptr &&
+         find_allocation(word.address, &allocation) && allocation.kind != MemoryKind::kPool;
+}
+
 bool has_word(const CUstreamBatchMemOpParams& operation) {
   return operation.operation != CU_STREAM_MEM_OP_BARRIER &&
          operation.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES;
@@ -94,9 +101,7 @@ CUresult check_memory_operations(const CUstreamBatchMemOpParams* operations, uns
     if (!has_word(operations[i])) continue;
     Word word;
     if (!word_of(operations[i], &word)) return CUDA_ERROR_INVALID_VALUE;
-    if (word.address % word.bytes != 0 || host_view(word.address, word.bytes) == nullptr) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (!may_hold_word(word)) return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }

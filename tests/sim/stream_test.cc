@@ -135,6 +135,15 @@ TEST_F(Streams, AHostFunctionRunsInOrderAndMayNotCallTheDriver) {
   EXPECT_EQ(state.inside, CUDA_ERROR_NOT_PERMITTED);
 }
 
+TEST_F(Streams, AWordInStreamOrderedMemoryIsRefused) {
+  CUdeviceptr word = 0;
+  ASSERT_EQ(cuMemAllocAsync(&word, 4, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamWaitValue32(stream_, word, 1, CU_STREAM_WAIT_VALUE_EQ),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWriteValue32(stream_, word, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemFreeAsync(word, stream_), CUDA_SUCCESS);
+}
+
 TEST_F(Streams, AStreamWaitsForAWordOfMemory) {
   ASSERT_EQ(cuMemsetD32Async(words_, 0, 2, stream_), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);

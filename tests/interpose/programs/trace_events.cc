@@ -3,10 +3,11 @@
 //   ways                     every way once
 //   contexts                 what ends with a context
 //   imports                  a handle that is exported and imported
+//   execs                    takes a block and becomes another program, which takes its own
 //   threads THREADS ROUNDS   threads race; prints how many blocks were taken
-//   children COUNT           a forked process each takes (I + 1) KiB, the first one without giving
-//   it back killed BLOCKS            takes so many blocks, then its threads race until it kills
-//   itself
+//   children COUNT           a forked process each takes (I + 1) KiB; the first keeps them
+//   outlives FILE            a child lives on, takes 10 blocks when FILE is there, and removes it
+//   killed BLOCKS            takes so many blocks, then its threads race until it kills itself
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,8 +105,12 @@ void failures() {
   CHECK_IS(cuMemAlloc(&block, kGiB << 10), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_IS(cuMemAllocAsync(&block, kGiB << 10, nullptr), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_IS(cuMemAlloc(&block, 0), CUDA_ERROR_INVALID_VALUE);
-  // A free that fails frees nothing: of these two the second one does.
+  // A free that fails frees nothing: of these the last but one does.
+  CUstream gone = nullptr;
+  OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamDestroy(gone));
   OK(cuMemAlloc(&block, 4 * kMiB));
+  CHECK(cuMemFreeAsync(block, gone) != CUDA_SUCCESS);
   CHECK(cuMemFree(block + 4096) != CUDA_SUCCESS);
   OK(cuMemFree(block));
   CHECK(cuMemFree(block) != CUDA_SUCCESS);
@@ -177,8 +182,6 @@ void race(int threads, int rounds) {
         }
         if (i % 2 == 0) {
           handed[t].push_back(block);
-        } else if (i % 3 == 0) {
-          OK(cuMemFreeAsync(block, nullptr));
         } else {
           OK(cuMemFree(block));
         }
@@ -212,6 +215,18 @@ void children(int count) {
   while (wait(&status) > 0) CHECK_IS(status, 0);
 }
 
+void outlives(const char* file) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child != 0) return;
+  CUdeviceptr block = 0;
+  start();
+  while (access(file, F_OK) != 0) usleep(1000);
+  for (int i = 0; i < 10; ++i) OK(cuMemAlloc(&block, 100));
+  unlink(file);
+  _exit(0);
+}
+
 void killed(int count) {
   std::vector<CUdeviceptr> blocks(count);
   for (CUdeviceptr& block : blocks) OK(cuMemAlloc(&block, 12345));
@@ -237,14 +252,18 @@ void killed(int count) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int at) { return at < argc ? std::atoi(argv[at]) : 0; };
-  if (what == "children") {  // which start by themselves
-    children(number(2));
-    return 0;
-  }
+  // These start CUDA in their children.
+  if (what == "children") return children(number(2)), 0;
+  if (what == "outlives") return outlives(argv[2]), 0;
   start();
   if (what == "ways") ways();
   if (what == "contexts") contexts();
   if (what == "imports") imports();
+  if (what == "execs") {
+    CUdeviceptr block = 0;
+    OK(cuMemAlloc(&block, 9));
+    execl("/proc/self/exe", argv[0], "contexts", nullptr);
+  }
   if (what == "threads") race(number(2), number(3));
   if (what == "killed") killed(number(2));
   return 0;

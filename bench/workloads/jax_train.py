@@ -1,5 +1,6 @@
 """A transformer of JAX, trained with Adam written out; the length changes, and each one is compiled for."""
 
+import os
 import random
 
 import common
@@ -39,7 +40,9 @@ def loss_of(jax, jnp, heads):
 
 
 def main():
-    steps = common.Steps(common.arguments(steps=120))
+    steps = common.Steps(common.arguments(steps=100))
+    # Trying kernels out would be most of the time, and of the trace.
+    os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0")
     import jax
     import jax.numpy as jnp
     vocabulary, width, layers, heads, batch = 16000, 768, 4, 12, 8
@@ -57,7 +60,7 @@ def main():
 
         return value, jax.tree.map(change, parameters, first, second), first, second
 
-    parameters = initial(jax, jnp, vocabulary, width, layers)
+    parameters = jax.jit(lambda: initial(jax, jnp, vocabulary, width, layers))()
     first, second = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
     for step in steps:
         if step % 20 == 0:

@@ -11,10 +11,12 @@
 // again when the address lies in a slab that is already charged.
 
 #include "interpose/block.h"
+#include "interpose/capture.h"
 #include "interpose/change.h"
 #include "interpose/charged.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 #include "interpose/pools.h"
 #include "interpose/trace.h"
 
@@ -256,6 +258,12 @@ CUresult give_back_in_order(std::uint64_t address, const OnStream& on, Call call
   return give_back(address, &on, call, settle_by_card, [] {});
 }
 
+// A free in a capture happens whenever its graph runs, which nobody tells: the block stays.
+CUresult free_own(CUdeviceptr address, CUstream stream, bool captured) {
+  if (captured || free_in_own_pool(address, stream)) return CUDA_SUCCESS;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 // Rows of a pitched allocation begin on 512-byte boundaries on every card so far.
 std::uint64_t pitched_bytes(std::size_t width, std::size_t height) {
   const std::uint64_t pitch = round_up(width, 512);
@@ -310,19 +318,26 @@ VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsig
 
 VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
   VRAM_LOADED(cuMemFree_v2);
-  return give_back_now(dptr, [&] { return real.cuMemFree_v2(dptr); });
+  return give_back_now(
+      dptr, [&] { return free_in_own_pool_now(dptr) ? CUDA_SUCCESS : real.cuMemFree_v2(dptr); });
 }
 
 VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync);
-  return give_back_in_order(dptr, {stream, stream_id},
-                            [&] { return real.cuMemFreeAsync(dptr, stream); });
+  return give_back_in_order(dptr, {stream, stream_id}, [&] {
+    if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync(dptr, stream);
+    const bool captured = is_capturing(real.cuStreamIsCapturing, stream);
+    return free_own(dptr, named_stream(stream), captured);
+  });
 }
 
 VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync_ptsz);
-  return give_back_in_order(dptr, {stream, stream_id_per_thread},
-                            [&] { return real.cuMemFreeAsync_ptsz(dptr, stream); });
+  return give_back_in_order(dptr, {stream, stream_id_per_thread}, [&] {
+    if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync_ptsz(dptr, stream);
+    const bool captured = is_capturing(real.cuStreamIsCapturing_ptsz, stream);
+    return free_own(dptr, named_stream_per_thread(stream), captured);
+  });
 }
 
 // CUDA 2's versions, with 32-bit addresses and sizes.

@@ -8,6 +8,7 @@
 #include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 #include "interpose/pools.h"
 #include "interpose/priced.h"
 #include "interpose/trace.h"
@@ -128,7 +129,10 @@ CUresult end(CUcontext context, Call call, Ended ended) {
     const Change change(device.account);
     result = call();
     gone = result == CUDA_SUCCESS && ended();
-    if (gone) forget(ordinal, static_cast<std::uint32_t>(value >> 8));
+    if (gone) {
+      forget(ordinal, static_cast<std::uint32_t>(value >> 8));
+      close_own_pool(ordinal, context);
+    }
     if (!gone) stay(context, value);
   }
   if (gone) settle_gone(ordinal, known_price(device));

@@ -22,7 +22,9 @@
 #include "interpose/change.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 #include "interpose/trace.h"
+#include "pool/segments.h"
 
 namespace vram::interpose {
 namespace {
@@ -179,6 +181,7 @@ struct Stream {
   decltype(&::cuMemFreeAsync) free;
   decltype(&::cuStreamSynchronize) synchronize;
   std::uint64_t (*id)(CUstream);  // in a recording
+  CUstream named;                 // which it is, whatever call was made
 };
 
 void synchronize(const Stream& stream) {
@@ -281,23 +284,45 @@ bool pool_of_stream(CUstream stream, Pool* pool) {
   return handle > kAdding;
 }
 
+// The pool asks for pages without waiting: it has other ways. Before the program is refused, the
+// ledger is asked once more in the way that waits for what others have not settled, and counts the
+// denial.
+CUresult allocate_own(pool::Segments& own, const Pool& pool, std::uint64_t bytes, CUdeviceptr* out,
+                      CUstream stream) {
+  const RelaxedCapture relaxed;
+  const CUresult result = own.allocate(out, bytes, stream);
+  const std::uint64_t pages = round_up(bytes, kChargeUnit);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool.device->account.reserve(pages)) return result;
+  pool.device->account.roll_back(pages);
+  return own.allocate(out, bytes, stream);
+}
+
+pool::Segments* own_pool_for(const Pool& pool) {
+  if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed)) return nullptr;
+  return own_pool(static_cast<std::uint32_t>(pool.device - process().device));
+}
+
 template <typename Find, typename Call>
 CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool capturing, Way way,
                Find find, Call call) {
   Pool pool{};
   if (out == nullptr || bytes == 0) return call(out);
   const bool governed = !capturing && find(&pool);
-  const CUresult result = governed ? allocate(pool, stream, bytes, out, call) : call(out);
+  pool::Segments* own = governed ? own_pool_for(pool) : nullptr;
+  const CUresult result = own != nullptr ? allocate_own(*own, pool, bytes, out, stream.named)
+                          : governed     ? allocate(pool, stream, bytes, out, call)
+                                         : call(out);
   const Taking asked{
       capturing ? Way::kCaptured : way, bytes, {stream.handle, stream.id}, pool.device};
   return noted(result, asked, out);
 }
 
 Stream plain(CUstream stream) {
-  return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize, stream_id};
+  return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize, stream_id, named_stream(stream)};
 }
 Stream per_thread(CUstream stream) {
-  return {stream, real.cuMemFreeAsync_ptsz, real.cuStreamSynchronize_ptsz, stream_id_per_thread};
+  return {stream, real.cuMemFreeAsync_ptsz, real.cuStreamSynchronize_ptsz, stream_id_per_thread,
+          named_stream_per_thread(stream)};
 }
 
 }  // namespace
@@ -309,6 +334,7 @@ bool add_pool(CUmemoryPool handle, std::uint32_t ordinal) {
     std::uint64_t free = 0;
     if (!slot.handle.compare_exchange_strong(free, kAdding)) continue;
     slot.value.store(ordinal, std::memory_order_relaxed);
+    slot.exported.store(false, std::memory_order_relaxed);
     slot.handle.store(reinterpret_cast<std::uint64_t>(handle), std::memory_order_release);
     std::uint32_t used = self.pools_used.load(std::memory_order_relaxed);
     while (used <= i && !self.pools_used.compare_exchange_weak(used, i + 1)) {
@@ -401,6 +427,9 @@ VRAM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* p
   if (result != CUDA_SUCCESS || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
       device_at(props->location.id) == nullptr ||
       add_pool(*pool, static_cast<std::uint32_t>(props->location.id))) {
+    if (result == CUDA_SUCCESS && props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+      if (PoolSlot* slot = slot_of(*pool); slot != nullptr) slot->exported.store(true);
+    }
     return result;
   }
   real.cuMemPoolDestroy(*pool);
@@ -438,6 +467,60 @@ VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
   VRAM_ENTER(cuMemPoolTrimTo, pool, keep);
   const CUresult result = real.cuMemPoolTrimTo(pool, keep);
   reconcile_pools();
+  Pool known{};
+  if (result == CUDA_SUCCESS && find_pool(pool, &known)) {
+    if (vram::pool::Segments* own = own_pool_for(known); own != nullptr) {
+      const RelaxedCapture relaxed;
+      (void)own->trim(keep);
+    }
+  }
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
+                                        size_t count) {
+  VRAM_ENTER(cuMemPoolSetAccess, pool, map, count);
+  const CUresult result = real.cuMemPoolSetAccess(pool, map, count);
+  Pool known{};
+  if (result != CUDA_SUCCESS || !find_pool(pool, &known)) return result;
+  vram::pool::Segments* own = own_pool_for(known);
+  for (size_t i = 0; own != nullptr && i < count; ++i) {
+    const CUmemLocation& location = map[i].location;
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || map[i].flags == 0) continue;
+    (void)own->allow(static_cast<CUdevice>(location.id));
+  }
+  return result;
+}
+
+// What a program reads of a pool includes what vram's serves in its place.
+VRAM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which,
+                                           void* value) {
+  VRAM_ENTER(cuMemPoolGetAttribute, pool, which, value);
+  const CUresult result = real.cuMemPoolGetAttribute(pool, which, value);
+  Pool known{};
+  OwnHolding own{};
+  if (result != CUDA_SUCCESS || !has_own_pools() || !find_pool(pool, &known) ||
+      own_pool_for(known) == nullptr ||
+      !own_holding(static_cast<std::uint32_t>(known.device - process().device), &own)) {
+    return result;
+  }
+  auto* bytes = static_cast<cuuint64_t*>(value);
+  if (which == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) *bytes += own.reserved;
+  if (which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) *bytes += own.peak_reserved;
+  if (which == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) *bytes += own.in_use;
+  if (which == CU_MEMPOOL_ATTR_USED_MEM_HIGH) *bytes += own.peak_in_use;
+  return result;
+}
+
+VRAM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which,
+                                           void* value) {
+  VRAM_ENTER(cuMemPoolSetAttribute, pool, which, value);
+  const CUresult result = real.cuMemPoolSetAttribute(pool, which, value);
+  const bool resets =
+      which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || which == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+  Pool known{};
+  if (result != CUDA_SUCCESS || !resets || !find_pool(pool, &known)) return result;
+  if (vram::pool::Segments* own = own_pool_for(known); own != nullptr) own->reset_peaks();
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/process_identity.h"
 #include "interpose/job.h"
+#include "interpose/own_pools.h"
 #include "interpose/pools.h"
 #include "interpose/trace.h"
 #include "ledger/devices.h"
@@ -117,6 +118,7 @@ bool join(Process& self, wire::Job* shared) {
   }
   self.device_count = static_cast<std::uint32_t>(count);
   join_trace(self);
+  join_own_pools(self);
   return true;
 }
 

@@ -7,6 +7,8 @@
 //
 // Threads: any. Nothing is allocated or locked once the process has joined.
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -14,6 +16,10 @@
 #include "driver/real.h"
 #include "ledger/ledger.h"
 #include "wire/trace_log.h"
+
+namespace vram::pool {
+class Segments;
+}  // namespace vram::pool
 
 namespace vram::interpose {
 
@@ -25,6 +31,7 @@ struct PoolSlot {
   std::atomic<std::uint64_t> handle;  // 0: free
   std::atomic<std::uint64_t> value;
   std::atomic<std::uint32_t> credit;
+  std::atomic<bool> exported;  // other processes may open its memory
 };
 inline constexpr std::uint32_t kMaxPools = 256;
 
@@ -44,6 +51,7 @@ struct Device {
   std::atomic<std::uint64_t> beside_rows;  // see card.h
   std::atomic<std::uint64_t> external;     // bytes, see imports.cc
   std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
+  std::atomic<pool::Segments*> own_pool;   // see own_pools.h
 };
 
 enum class Phase : std::uint32_t {
@@ -67,6 +75,9 @@ struct Process {
   std::atomic<std::uint32_t> pools_used;          // one past the highest slot of `pool` ever taken
   Device device[wire::kMaxDevices];
   PoolSlot pool[kMaxPools];
+  pthread_mutex_t own_pools_lock;  // opening and closing own pools; all zero is unlocked
+  pthread_mutex_t decaying;        // giving back of what they have idle
+  std::atomic<bool> own_pools;     // the job asks for them
 
   base::LevelTable contexts;  // CUcontext -> device | number << 8
   base::LevelTable blocks;    // device pointer, CUarray ... -> Block

@@ -2,6 +2,7 @@
 // is made, and corrected by a measurement.
 
 #include "interpose/export.h"
+#include "interpose/own_pools.h"
 #include "interpose/priced.h"
 
 namespace vram::interpose {
@@ -71,11 +72,13 @@ VRAM_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context
 VRAM_EXPORT CUresult cuStreamDestroy(CUstream stream) {
   VRAM_ENTER(cuStreamDestroy, stream);
   Device* const device = device_of(stream);
+  forget_stream_in_own_pools(stream);
   return destroyed(real.cuStreamDestroy(stream), device);
 }
 
 VRAM_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   VRAM_ENTER(cuStreamDestroy_v2, stream);
   Device* const device = device_of(stream);
+  forget_stream_in_own_pools(stream);
   return destroyed(real.cuStreamDestroy_v2(stream), device);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// Makes a context current in the calling thread for a while. errno is the program's own.
+// Makes a context current in the calling thread for a while; null: none. errno is the program's
+// own.
 
 #include <errno.h>
 
@@ -11,7 +12,7 @@ namespace vram::pool {
 class Current {
  public:
   Current(const DriverCalls& driver, CUcontext context) : driver_(driver), errno_(errno) {
-    pushed_ = driver.context_push(context) == CUDA_SUCCESS;
+    pushed_ = context != nullptr && driver.context_push(context) == CUDA_SUCCESS;
   }
   ~Current() {
     CUcontext popped = nullptr;

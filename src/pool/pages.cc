@@ -32,12 +32,32 @@ CUresult Pages::open(const DriverCalls& driver, Holding* holding, CUdevice devic
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties_.location.id = device;
+  access_[0] = {properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  cards_ = 1;
   const CUresult reserved = driver.address_reserve(&base_, span, page, 0, 0);
   if (reserved != CUDA_SUCCESS) return reserved;
   span_ = span;
   const std::uint64_t pages = span / page;
   const bool noted = handle_of_.reserve(pages) && spare_.reserve(pages) && stranded_.reserve(pages);
   return noted ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult Pages::allow(CUdevice other) {
+  CUmemLocation location = properties_.location;
+  location.id = other;
+  for (unsigned card = 0; card < cards_; ++card) {
+    if (access_[card].location.id == other) return CUDA_SUCCESS;
+  }
+  if (cards_ == kMostCards) return CUDA_ERROR_INVALID_VALUE;
+  const CUmemAccessDesc access{location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  const std::uint64_t pages = span_ / page_;
+  for (std::uint64_t page = 0; page < pages; ++page) {
+    if (handle_of_[page] == 0) continue;
+    const CUresult opened = driver_->set_access(address(page), page_, &access, 1);
+    if (opened != CUDA_SUCCESS) return opened;
+  }
+  access_[cards_++] = access;
+  return CUDA_SUCCESS;
 }
 
 void Pages::close() {
@@ -81,8 +101,7 @@ CUresult Pages::back(std::uint64_t first, std::uint64_t count) {
     handle_of_[first + mapped] = handle;
   }
   if (result == CUDA_SUCCESS) {
-    const CUmemAccessDesc access{properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = driver_->set_access(address(first), count * page_, &access, 1);
+    result = driver_->set_access(address(first), count * page_, access_, cards_);
   }
   if (result != CUDA_SUCCESS) drop(first, mapped);
   return result;

@@ -54,6 +54,8 @@ class Pages {
   // when the driver has no more.
   [[nodiscard]] CUresult open(const DriverCalls& driver, Holding* holding, CUdevice device,
                               std::uint64_t span, std::uint64_t page);
+  // Opens all pages, those backed now and later, to another card.
+  [[nodiscard]] CUresult allow(CUdevice other);
   // Gives everything back; all work on the memory is done.
   void close();
 
@@ -82,7 +84,11 @@ class Pages {
 
   const DriverCalls* driver_ = nullptr;
   Holding* holding_ = nullptr;
+  static constexpr unsigned kMostCards = 64;
+
   CUmemAllocationProp properties_{};
+  CUmemAccessDesc access_[kMostCards] = {};  // the own card's first
+  unsigned cards_ = 0;
   CUdeviceptr base_ = 0;
   std::uint64_t span_ = 0;
   std::uint64_t page_ = 0;

@@ -79,6 +79,12 @@ class Segments {
 
   // To be called before a stream is destroyed.
   void forget_stream(CUstream stream);
+  // Opens the pool's memory, what there is and what will come, to another card.
+  [[nodiscard]] CUresult allow(CUdevice other);
+
+  [[nodiscard]] CUcontext context() const { return context_; }
+  // The pool's context was destroyed, and all work with it: what is left can be closed without it.
+  void context_gone();
 
   // Gives idle memory back until at most `keep` bytes are reserved; waits for tickets, at most
   // about 100 ms. Returns the bytes given back.
@@ -113,18 +119,20 @@ class Segments {
   // How tightly the pool keeps to what is live; with the growth lock.
   struct Pace {
     unsigned slack_shift = kTightSlack;
+    std::uint64_t peak_live = 0;    // since the program last rested
     std::uint64_t growths = 0;      // since
     std::uint64_t allocations = 0;  // this many had been made
     std::uint64_t waited_ms = 0;    // for tightness, ever
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
-  static constexpr unsigned kTightSlack = 6;
+  static constexpr unsigned kTightSlack = 5;
   static constexpr unsigned kLooseSlack = 2;
   struct Use {
     NodeId block;
     StreamId stream;
     std::uint64_t ticket;  // 0: not freed yet
   };
+  enum class Gather { kWhenSlackIsUsed, kAlways };
   struct Wanted {
     std::uint64_t asked;
     std::uint64_t bytes;  // rounded
@@ -150,11 +158,11 @@ class Segments {
   [[nodiscard]] NodeId take(const Wanted& wanted);
   [[nodiscard]] CUresult grow(NodeId* block, const Wanted& wanted);
   [[nodiscard]] CUresult try_to_grow(NodeId* block, const Wanted& wanted);
-  [[nodiscard]] CUresult grow_in(Zone& zone, NodeId* block, const Wanted& wanted);
-  [[nodiscard]] CUresult back(Zone& zone, NodeId first, std::uint64_t missing);
-  void set_pace();
+  [[nodiscard]] CUresult grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gather gather);
+  [[nodiscard]] CUresult back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather);
+  void set_pace(std::uint64_t more);
   [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
-  void take_idle_for(Zone& zone, std::uint64_t pages);
+  void take_idle_for(Zone& zone, std::uint64_t pages, Gather gather);
   std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by);
   std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by);
   [[nodiscard]] bool list(NodeId block);

@@ -16,7 +16,6 @@ namespace {
 // hardly ever.
 constexpr std::uint64_t kWindow = 65'536;
 constexpr std::uint64_t kOften = kWindow / 1024;
-constexpr std::uint64_t kSlackBytes = std::uint64_t{16} << 20;
 // All bins of a thread together hold a few thousandths of what is live.
 constexpr std::uint64_t kBinShare = 1024;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
@@ -81,9 +80,12 @@ void Segments::wait_for_tightness() {
   pace_.waited_ms += now_ms() - begin;
 }
 
-void Segments::set_pace() {
+void Segments::set_pace(std::uint64_t more) {
   const std::uint64_t live =
       static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
+  // With the request that is being served.
+  const std::uint64_t wanted = live + more;
+  if (wanted > pace_.peak_live) pace_.peak_live = wanted;
   std::uint64_t bytes = live / kBinShare;
   if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
   if (bytes > kMostBinBytes) bytes = kMostBinBytes;
@@ -96,13 +98,12 @@ void Segments::set_pace() {
   pace_.allocations = allocations;
 }
 
-// Below what is live and the slack, the pool takes memory from the driver at once; beyond it, it
-// first gathers what it has: what caches hold, and frees that are not idle yet. That costs a
-// moment, and what it saves stays saved.
+// Up to the most that was live and a share of it, the pool takes memory from the driver at once;
+// beyond that, it first gathers what it has: what caches hold, pages of free stretches, and frees
+// that are not idle yet. Without the share, a training that repeats itself would move pages in
+// every step.
 bool Segments::beyond_slack(std::uint64_t more) const {
-  const std::uint64_t live =
-      static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
-  return holding_.bytes() + more > live + (live >> pace_.slack_shift) + kSlackBytes;
+  return holding_.bytes() + more > pace_.peak_live + (pace_.peak_live >> pace_.slack_shift);
 }
 
 CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
@@ -126,13 +127,13 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   // Somebody may have freed or grown in the meantime.
   if (found()) return CUDA_SUCCESS;
   tell_all();
-  set_pace();
+  set_pace(wanted.bytes);
   if (beyond_slack(wanted.bytes)) {
     empty_caches();
     if (found()) return CUDA_SUCCESS;
   }
   Zone& own = zone_for(wanted.bytes);
-  CUresult result = grow_in(own, block, wanted);
+  CUresult result = grow_in(own, block, wanted, Gather::kWhenSlackIsUsed);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   {
     const Locked hold(lock_);
@@ -141,18 +142,18 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   wait_for_tickets(kWaitAtLimit_ms);
   empty_caches();
   if (found()) return CUDA_SUCCESS;
-  result = grow_in(own, block, wanted);
+  result = grow_in(own, block, wanted, Gather::kAlways);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   // Other pages may leave less over.
   for (Zone& zone : zones_) {
     if (&zone == &own) continue;
-    result = grow_in(zone, block, wanted);
+    result = grow_in(zone, block, wanted, Gather::kAlways);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   }
   return result;
 }
 
-CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted) {
+CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gather gather) {
   arena::Place place{};
   NodeId first = 0;
   {
@@ -163,7 +164,7 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted) {
     first = zone.space.occupy(place);
     if (first == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const CUresult backed = back(zone, first, place.missing_pages);
+  const CUresult backed = back(zone, first, place.missing_pages, gather);
   const Locked hold(lock_);
   if (backed != CUDA_SUCCESS) {
     zone.space.abandon(first);
@@ -179,9 +180,9 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted) {
 }
 
 // Backs what is missing in a row of busy nodes, or nothing.
-CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing) {
+CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather) {
   if (missing == 0) return CUDA_SUCCESS;
-  take_idle_for(zone, missing);
+  take_idle_for(zone, missing, gather);
   struct Run {
     std::uint64_t page;
     std::uint64_t count;
@@ -206,10 +207,11 @@ CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing) {
 }
 
 // Before the driver is asked for pages: those that idle elsewhere in the pool.
-void Segments::take_idle_for(Zone& zone, std::uint64_t pages) {
+void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
   if (pages <= zone.pages.spare()) return;
   std::uint64_t wanted = pages - zone.pages.spare();
-  if (beyond_slack(wanted * zone.pages.page())) {
+  if (gather == Gather::kWhenSlackIsUsed) {
+    if (!beyond_slack(wanted * zone.pages.page())) return;
     {
       const Locked hold(lock_);
       issue_tickets();
@@ -298,7 +300,10 @@ std::uint64_t Segments::decay() {
   }
   const std::uint64_t given = give_back(0, age_ - 1);
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
-  if (allocations == pace_.at_decay) pace_.slack_shift = kTightSlack;
+  if (allocations == pace_.at_decay) {
+    pace_.slack_shift = kTightSlack;
+    pace_.peak_live = 0;
+  }
   pace_.at_decay = allocations;
   // For the next time: what caches hold ages from now, and tickets pass in the meantime.
   empty_caches();
@@ -356,7 +361,22 @@ void Segments::retire(ThreadCache* cache) {
   cache->owned = false;
 }
 
+CUresult Segments::allow(CUdevice other) {
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  CUresult result = CUDA_SUCCESS;
+  for (Zone& zone : zones_) {
+    const CUresult opened = zone.pages.allow(other);
+    if (result == CUDA_SUCCESS) result = opened;
+  }
+  return result;
+}
+
 void Segments::forget_stream(CUstream stream) {
+  {
+    const Locked hold(lock_);
+    if (!streams_.knows(stream)) return;
+  }
   const Growing growing(growth_);
   const Current current(driver_, context_);
   empty_caches();

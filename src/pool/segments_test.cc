@@ -53,7 +53,7 @@ TEST_F(SegmentsTest, HoldsWhatBlocksTouchAndNoMore) {
   const CUdeviceptr a = take(3 * kMiB);
   EXPECT_EQ(pool.info().reserved, 4 * kMiB);
   EXPECT_EQ(dry_counts().bytes, 4 * kMiB);
-  const CUdeviceptr b = take(5 * kMiB);
+  const CUdeviceptr b = take(4 * kMiB);
   EXPECT_EQ(pool.info().reserved, 8 * kMiB);
   EXPECT_TRUE(pool.free(a, nullptr));
   EXPECT_TRUE(pool.free(b, nullptr));

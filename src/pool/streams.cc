@@ -93,6 +93,13 @@ bool Streams::issue(StreamId id) {
   return true;
 }
 
+bool Streams::knows(CUstream stream) const {
+  for (StreamId id = 1; id <= used_; ++id) {
+    if (streams_[id].handle == stream && !streams_[id].closed) return true;
+  }
+  return false;
+}
+
 void Streams::forget(CUstream stream) {
   const std::uint64_t thread = thread_of(stream);
   for (StreamId id = 1; id <= used_; ++id) {

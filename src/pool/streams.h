@@ -25,6 +25,8 @@ class Streams {
   // Once, with the pool's context current.
   [[nodiscard]] CUresult open(const DriverCalls& driver);
   void close();  // with the context current
+  // The pinned words went with the context.
+  void context_gone() { words_ = nullptr; }
 
   // The stream's number, from 1; 0: there are too many to tell them apart. The per-thread default
   // stream is another one in each thread.
@@ -45,6 +47,7 @@ class Streams {
             this};
   }
 
+  [[nodiscard]] bool knows(CUstream stream) const;
   // The stream is about to be destroyed: its handle may come back as another stream.
   void forget(CUstream stream);
 

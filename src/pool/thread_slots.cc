@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -17,12 +18,21 @@ struct Slots {
 
 struct Registry {
   SpinLock lock;
-  std::uint64_t last_serial;
+  std::uint32_t last_serial;
+  bool wiped_on_fork;
   Segments* pool[kMostPools];
   std::uint64_t serial[kMostPools];
 };
 
-Registry registry;
+// Whole pages, which the kernel wipes in a forked child: it has none of its parent's pools, and
+// nobody holds the lock.
+constexpr std::size_t kPage = 4096;
+struct alignas(kPage) Storage {
+  Registry registry;
+  unsigned char rest[kPage - sizeof(Registry) % kPage];
+};
+Storage storage;
+Registry& registry = storage.registry;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t key;
 bool have_key = false;
@@ -50,10 +60,15 @@ void make_key() { have_key = pthread_key_create(&key, end_thread) == 0; }
 
 PoolNumber enter_pool(Segments* pool) {
   const Locked hold(registry.lock);
+  if (!registry.wiped_on_fork) {
+    registry.wiped_on_fork = madvise(&storage, sizeof storage, MADV_WIPEONFORK) == 0;
+  }
+  // What a thread's slots say of a parent's pool must not be taken for this one.
+  const std::uint64_t process = static_cast<std::uint64_t>(getpid()) << 32;
   for (std::uint32_t i = 0; i < kMostPools; ++i) {
     if (registry.serial[i] != 0) continue;
     registry.pool[i] = pool;
-    registry.serial[i] = ++registry.last_serial;
+    registry.serial[i] = process | ++registry.last_serial;
     return {i, registry.serial[i]};
   }
   return {0, 0};

@@ -19,7 +19,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
-inline constexpr std::uint32_t kJobVersion = 4;
+inline constexpr std::uint32_t kJobVersion = 5;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
 // job sees few.
@@ -95,6 +95,7 @@ struct alignas(64) ProcessInfo {
 };
 
 enum class OnFailure : std::uint32_t { kRefuse = 0, kAllow = 1 };
+enum class Pools : std::uint32_t { kDriver = 0, kOwn = 1 };
 
 struct JobHeader {
   std::uint64_t magic;
@@ -114,10 +115,11 @@ struct JobHeader {
   char driver_path[512];                  // the real libcuda.so.1; empty: find it
   char nvml_path[512];                    // the real libnvidia-ml.so.1; empty: find it
   char trace_path[1024];                  // log of a recording, see wire/trace_log.h; empty: none
+  Pools pools;                            // who serves stream-ordered allocations
   std::atomic<std::uint32_t> untraced;    // processes that should be recorded and are not
   std::atomic<std::uint64_t> reaped_ms;   // when somebody last looked for the dead; monotonic
   std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
-  std::uint8_t reserved[508];
+  std::uint8_t reserved[504];
 };
 
 struct Job {

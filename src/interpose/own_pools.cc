@@ -1,0 +1,249 @@
+#include "interpose/own_pools.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "interpose/capture.h"
+#include "interpose/job.h"
+#include "interpose/measure.h"
+#include "pool/segments.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using pool::Segments;
+
+// Memory goes back when it idled for one to two of these.
+constexpr timespec kDecayInterval{1, 0};
+constexpr std::size_t kDecayStack = 128 << 10;
+
+pid_t decay_of = 0;  // the process that has the thread
+
+class Hold {
+ public:
+  explicit Hold(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Hold() { pthread_mutex_unlock(&mutex_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+// Stands in a device's slot when its pool could not be opened: not tried again at every call.
+Segments* failed() { return reinterpret_cast<Segments*>(1); }
+
+Segments* pool_of(const Device& device) {
+  Segments* pool = device.own_pool.load(std::memory_order_acquire);
+  return pool == failed() ? nullptr : pool;
+}
+
+pool::DriverCalls calls() {
+  pool::DriverCalls calls{};
+  calls.device_total = real.cuDeviceTotalMem_v2;
+  calls.context_push = real.cuCtxPushCurrent_v2;
+  calls.context_pop = real.cuCtxPopCurrent_v2;
+  calls.host_alloc = real.cuMemHostAlloc;
+  calls.host_free = real.cuMemFreeHost;
+  calls.host_device_pointer = real.cuMemHostGetDevicePointer_v2;
+  calls.address_reserve = real.cuMemAddressReserve;
+  calls.address_free = real.cuMemAddressFree;
+  calls.handle_create = real.cuMemCreate;
+  calls.handle_release = real.cuMemRelease;
+  calls.map = real.cuMemMap;
+  calls.unmap = real.cuMemUnmap;
+  calls.set_access = real.cuMemSetAccess;
+  calls.stream_write = real.cuStreamWriteValue64_v2;
+  calls.stream_is_capturing = real.cuStreamIsCapturing;
+  calls.stream_synchronize = real.cuStreamSynchronize;
+  calls.context_synchronize = real.cuCtxSynchronize;
+  return calls;
+}
+
+bool driver_has_all(const pool::DriverCalls& c) {
+  return c.context_push != nullptr && c.address_reserve != nullptr && c.handle_create != nullptr &&
+         c.map != nullptr && c.set_access != nullptr && c.host_alloc != nullptr;
+}
+
+// Bytes are charged before the card is asked for them.
+bool charge(void* owner, std::uint64_t bytes) {
+  Device& device = *static_cast<Device*>(owner);
+  measure_near_limit(device, bytes);
+  if (!device.account.try_reserve(bytes)) return false;
+  device.account.add_part(wire::Part::kPools, static_cast<std::int64_t>(bytes));
+  device.account.commit(bytes);
+  return true;
+}
+
+void uncharge(void* owner, std::uint64_t bytes) {
+  Device& device = *static_cast<Device*>(owner);
+  device.account.add_part(wire::Part::kPools, -static_cast<std::int64_t>(bytes));
+  device.account.uncharge(bytes);
+}
+
+void decay_all() {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    const RelaxedCapture relaxed;
+    if (Segments* pool = pool_of(self.device[d]); pool != nullptr) (void)pool->decay();
+  }
+}
+
+void* let_idle_memory_go(void*) {
+  // Calls of this thread are ours, not the program's.
+  const Guard guard;
+  for (;;) {
+    nanosleep(&kDecayInterval, nullptr);
+    const Hold hold(process().decaying);
+    decay_all();
+  }
+}
+
+// The program ends: the thread stays out of the driver from now on. Never unlocked.
+void stop_decay() {
+  if (decay_of == getpid()) pthread_mutex_lock(&process().decaying);
+}
+
+// With the lock of own pools. Without the thread, memory goes back when the program trims.
+void start_decay() {
+  if (decay_of == getpid()) return;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  (void)pthread_attr_setstacksize(&attributes, kDecayStack);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, let_idle_memory_go, nullptr) == 0) {
+    // A child of fork inherits the handler, and the parent's number with it.
+    if (decay_of == 0) (void)atexit(stop_decay);
+    decay_of = getpid();
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  (void)pthread_attr_destroy(&attributes);
+}
+
+// Cards that the program's pool is open to by now.
+void open_to_others(Segments& pool, CUmemoryPool of, std::uint32_t ordinal) {
+  for (std::uint32_t d = 0; d < process().device_count && real.cuMemPoolGetAccess != nullptr; ++d) {
+    CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(d)}};
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (d == ordinal || real.cuMemPoolGetAccess(&flags, of, &location) != CUDA_SUCCESS) continue;
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) (void)pool.allow(static_cast<CUdevice>(d));
+  }
+}
+
+Segments* open_pool(Device& device, std::uint32_t ordinal) {
+  const Hold hold(process().own_pools_lock);
+  Segments* known = device.own_pool.load(std::memory_order_acquire);
+  if (known != nullptr) return known == failed() ? nullptr : known;
+  const RelaxedCapture relaxed;
+  pool::SegmentsOptions options;
+  options.device = static_cast<CUdevice>(ordinal);
+  options.grant = {charge, uncharge, &device};
+  if (real.cuCtxGetCurrent(&options.context) != CUDA_SUCCESS || options.context == nullptr) {
+    return nullptr;  // the driver will say so
+  }
+  const pool::DriverCalls driver = calls();
+  void* at =
+      mmap(nullptr, sizeof(Segments), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  Segments* opened = nullptr;
+  if (at != MAP_FAILED && driver_has_all(driver)) {
+    opened = new (at) Segments;
+    if (opened->open(driver, options) != CUDA_SUCCESS) opened = nullptr;
+  }
+  device.own_pool.store(opened == nullptr ? failed() : opened, std::memory_order_release);
+  if (opened == nullptr) {
+    if (at != MAP_FAILED) munmap(at, sizeof(Segments));
+    return nullptr;
+  }
+  if (const PoolSlot* slot = device.current_pool.load(std::memory_order_acquire); slot != nullptr) {
+    open_to_others(*opened, reinterpret_cast<CUmemoryPool>(slot->handle.load()), ordinal);
+  }
+  start_decay();
+  return opened;
+}
+
+Segments* holder_of(CUdeviceptr address) {
+  Process& self = process();
+  if (!has_own_pools()) return nullptr;
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    Segments* pool = pool_of(self.device[d]);
+    if (pool != nullptr && pool->contains(address)) return pool;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void join_own_pools(Process& self) {
+  self.own_pools.store(job()->header.pools == wire::Pools::kOwn, std::memory_order_relaxed);
+}
+
+pool::Segments* own_pool(std::uint32_t ordinal) {
+  if (!has_own_pools()) return nullptr;
+  Device& device = process().device[ordinal];
+  Segments* pool = device.own_pool.load(std::memory_order_acquire);
+  if (pool == failed()) return nullptr;
+  return pool != nullptr ? pool : open_pool(device, ordinal);
+}
+
+CUstream named_stream(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
+
+CUstream named_stream_per_thread(CUstream stream) {
+  return stream == nullptr ? CU_STREAM_PER_THREAD : named_stream(stream);
+}
+
+bool is_in_own_pool(CUdeviceptr address) { return holder_of(address) != nullptr; }
+
+bool free_in_own_pool(CUdeviceptr address, CUstream stream) {
+  Segments* pool = holder_of(address);
+  return pool != nullptr && pool->free(address, stream);
+}
+
+bool free_in_own_pool_now(CUdeviceptr address) {
+  Segments* pool = holder_of(address);
+  if (pool == nullptr || pool->bytes_at(address) == 0) return false;
+  (void)real.cuCtxSynchronize();
+  return pool->free(address, nullptr);
+}
+
+void forget_stream_in_own_pools(CUstream stream) {
+  Process& self = process();
+  if (!has_own_pools()) return;
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (Segments* pool = pool_of(self.device[d]); pool != nullptr) pool->forget_stream(stream);
+  }
+}
+
+void close_own_pool(std::uint32_t ordinal, CUcontext context) {
+  Process& self = process();
+  if (!has_own_pools()) return;
+  const Hold hold_decay(self.decaying);
+  const Hold hold(self.own_pools_lock);
+  Device& device = self.device[ordinal];
+  Segments* pool = pool_of(device);
+  if (pool == nullptr || pool->context() != context) return;
+  device.own_pool.store(nullptr, std::memory_order_release);
+  pool->context_gone();
+  pool->~Segments();
+  munmap(pool, sizeof(Segments));
+}
+
+bool own_holding(std::uint32_t ordinal, OwnHolding* holding) {
+  Segments* pool = pool_of(process().device[ordinal]);
+  if (pool == nullptr) return false;
+  const pool::SegmentsInfo info = pool->info();
+  *holding = {info.reserved, info.peak_reserved, info.in_use, info.peak_in_use};
+  return true;
+}
+
+}  // namespace vram::interpose

@@ -1,0 +1,52 @@
+#pragma once
+
+// vram's own pools behind the stream-ordered calls of a program, when its job asks for them: the
+// program calls cuMemAllocAsync, and a pool::Segments of the device answers.
+//
+// What such a pool takes from the card is charged page by page before it is taken, so the cap holds
+// without the credit and the readings that a driver's pool needs. One pool serves all
+// stream-ordered pools of a device that the program has, its own ones too; all that they are to it
+// is where memory lies. Not served, and left to the driver: pools whose memory other processes may
+// open, and whatever a capture allocates.
+//
+// Memory that idles goes back to the card by itself: by a thread of ours that blocks all signals,
+// works once a second, and stops before the program's exit handlers end the driver.
+//
+// Threads: any.
+
+#include "interpose/process.h"
+
+namespace vram::interpose {
+
+// When this process has joined its job.
+void join_own_pools(Process& self);
+
+inline bool has_own_pools() { return process().own_pools.load(std::memory_order_relaxed); }
+
+// The pool of a device, opened when it is first asked for. Null: this process has none, or it could
+// not be opened; then the driver's serves.
+pool::Segments* own_pool(std::uint32_t ordinal);
+
+// The stream that a call means: `per_thread` for the functions whose default stream is the
+// thread's own.
+CUstream named_stream(CUstream stream);
+CUstream named_stream_per_thread(CUstream stream);
+
+// True: the block is of an own pool, and is free when the work on `stream` so far is done.
+bool free_in_own_pool(CUdeviceptr address, CUstream stream);
+// The same for a free that waits for everything.
+bool free_in_own_pool_now(CUdeviceptr address);
+bool is_in_own_pool(CUdeviceptr address);
+
+// Before a stream is destroyed.
+void forget_stream_in_own_pools(CUstream stream);
+// When a context of the device is gone; whether the pool lived in it is known here.
+void close_own_pool(std::uint32_t ordinal, CUcontext context);
+
+// What a device's own pool holds; false: there is none.
+struct OwnHolding {
+  std::uint64_t reserved, peak_reserved, in_use, peak_in_use;
+};
+bool own_holding(std::uint32_t ordinal, OwnHolding* holding);
+
+}  // namespace vram::interpose

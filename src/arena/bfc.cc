@@ -140,13 +140,12 @@ bool Bfc::free(std::uint64_t address) {
 }
 
 // Merges a free chunk that is in no bin with its free neighbours, first the next one, and returns
-// what became of it, in no bin.
+// what became of it, in no bin. The chunk itself is safe, or else everything merges.
 ChunkSlot Bfc::coalesce(ChunkSlot slot, Held held) {
   const auto merges = [&](ChunkSlot other) {
     return other != kNoChunk && !chunks_[other].in_use() &&
            (held == Held::kMerges || chunks_[other].freed_at == 0);
   };
-  if (held == Held::kStaysApart && chunks_[slot].freed_at > 0) return slot;
   if (const ChunkSlot next = chunks_[slot].next; merges(next)) {
     bins_.remove(next);
     merge_next_into(slot);

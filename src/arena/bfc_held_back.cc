@@ -46,10 +46,7 @@ bool Bfc::merge_until(std::uint64_t bytes) {
   if (held_back_.empty()) return false;
   std::vector<ChunkSlot> candidates;
   for (const ChunkSlot slot : std::exchange(held_back_, {})) {
-    Chunk& chunk = chunks_[slot];
-    if (chunk.bin == kNoBin) continue;
-    if (chunk.freed_at < safe_frontier_) chunk.freed_at = 0;
-    candidates.push_back(slot);
+    if (chunks_[slot].bin != kNoBin) candidates.push_back(slot);
   }
   bool reached = false;
   for (const ChunkSlot slot : candidates) {

@@ -107,10 +107,14 @@ TEST(BfcHeldBack, MergesNoMoreThanARequestNeeds) {
 TEST(BfcHeldBack, WithoutACounterFreedChunksAreFreeAtOnce) {
   Counted arena;
   ASSERT_TRUE(arena.bfc.free(arena.block[0]));
+  ASSERT_TRUE(arena.bfc.free(arena.block[1]));
+  // It keeps the count 2 while it is in use; nothing of that stays when it is freed without one.
+  ASSERT_EQ(arena.take(1024, 2), arena.block[0]);
+  ASSERT_EQ(arena.take(1024, 2), arena.block[1]);
   arena.bfc.set_timing_counter(nullptr);
   ASSERT_TRUE(arena.bfc.free(arena.block[1]));
   ASSERT_TRUE(arena.bfc.free(arena.block[2]));
-  EXPECT_EQ(arena.counter, 1U);
+  EXPECT_EQ(arena.counter, 2U);
   EXPECT_EQ(arena.take(2048, 1), arena.block[1]);
 }
 

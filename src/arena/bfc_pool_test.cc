@@ -52,6 +52,12 @@ TEST(BfcPool, GrowsByRegionsThatDoubleUpToTheLimit) {
   EXPECT_EQ(bfc.stats().num_allocs, 21U);
 }
 
+TEST(BfcPool, TheFirstRegionIsNoLargerThanTheLimit) {
+  PretendRegions regions({});
+  EXPECT_EQ(Bfc(regions, growing(kMiB)).report({}).next_region, kMiB);
+  EXPECT_EQ(Bfc(regions, growing(3 * kMiB)).report({}).next_region, 2 * kMiB);
+}
+
 TEST(BfcPool, ARegionMadeLargerForARequestIsNotDoubledAgain) {
   PretendRegions regions({});
   Bfc bfc(regions, growing(1024 * kMiB));

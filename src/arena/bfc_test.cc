@@ -244,6 +244,20 @@ TEST(Bfc, WhatLiesBeforeAnAlignedAllocationServesOthers) {
   EXPECT_EQ(arena.take(3840), habits.base);
 }
 
+TEST(Bfc, AddressesMayBeOffsetsFromZero) {
+  RegionHabits habits;
+  habits.base = 0;
+  PretendRegions regions(habits);
+  Bfc bfc(regions, greedy(4096));
+  for (int round = 0; round < 2; ++round) {
+    const auto address = bfc.allocate({4096, 256, 0});
+    ASSERT_TRUE(address);
+    EXPECT_EQ(*address, 0U);
+    EXPECT_EQ(bfc.find(0)->allocated, 4096U);
+    EXPECT_TRUE(bfc.free(0));
+  }
+}
+
 TEST(Bfc, ClearedStatisticsBeginAnewAtWhatIsInUse) {
   Fixture arena(greedy(kMiB));
   const std::uint64_t held = arena.take(1000);

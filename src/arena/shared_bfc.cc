@@ -5,18 +5,15 @@ namespace vram::arena {
 base::Expected<std::uint64_t, BfcError> SharedBfc::allocate(const SharedBfcRequest& request) {
   std::optional<BfcWait::Time> until;
   BfcRequest one_try{request.bytes, request.alignment, 0};
-  bool last = request.patience.count() <= 0;
   std::unique_lock lock(mutex_);
   while (true) {
     if (request.freed_before) one_try.freed_before = request.freed_before();
     const auto address = bfc_.allocate(one_try);
     if (address || address.error() != BfcError::kOutOfMemory) return address;
-    if (last) break;
     const BfcWait::Time now = wait_.now();
     if (!until) until = now + request.patience;
-    // One more try when time is up: memory may have come back with the last tick.
-    last = now >= *until;
-    if (!last) wait_.wait(returned_, lock, *until);
+    if (now >= *until) break;
+    wait_.wait(returned_, lock, *until);
   }
   if (request.report != nullptr) *request.report = bfc_.report(one_try);
   return BfcError::kOutOfMemory;

@@ -79,7 +79,7 @@ TEST(SharedBfc, TakesWhatComesBackWhileItWaits) {
   EXPECT_EQ(arena.wait.passed(), milliseconds(3000));
 }
 
-TEST(SharedBfc, TriesOnceMoreWhenTimeIsUp) {
+TEST(SharedBfc, TriesAgainAfterTheLastWait) {
   Full arena;
   arena.wait.meanwhile = [&] {
     if (arena.wait.waits == 10) {
@@ -96,7 +96,13 @@ TEST(SharedBfc, DoesNotWaitWithoutPatienceOrForWhatIsNoMatterOfTime) {
   SharedBfcRequest request;
   request.bytes = 1;
   request.patience = milliseconds(0);
+  int tries = 0;
+  request.freed_before = [&] {
+    ++tries;
+    return std::uint64_t{0};
+  };
   EXPECT_FALSE(arena.bfc.allocate(request));
+  EXPECT_EQ(tries, 1);
   request = {};
   EXPECT_EQ(arena.bfc.allocate(request).error(), BfcError::kZeroBytes);
   request.bytes = 1;

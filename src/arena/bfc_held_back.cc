@@ -43,13 +43,8 @@ void Bfc::merge_safe() {
 // takes the latest count of its parts, so that it serves only requests that take any chunk. True:
 // it has come.
 bool Bfc::merge_until(std::uint64_t bytes) {
-  if (held_back_.empty()) return false;
-  std::vector<ChunkSlot> candidates;
-  for (const ChunkSlot slot : std::exchange(held_back_, {})) {
-    if (chunks_[slot].bin != kNoBin) candidates.push_back(slot);
-  }
   bool reached = false;
-  for (const ChunkSlot slot : candidates) {
+  for (const ChunkSlot slot : std::exchange(held_back_, {})) {
     if (chunks_[slot].bin == kNoBin) continue;
     if (reached) {
       held_back_.push_back(slot);

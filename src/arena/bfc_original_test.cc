@@ -1,7 +1,8 @@
-// The original, TensorFlow's and XLA's BFCAllocator as of 2026, carried out the same traces: what
-// it placed where, what it refused and what its statistics said after each operation is condensed
-// in the digests below. They are facts about the original and never change with the code here; a
-// trace whose generator changes needs them taken from the original again.
+// The original, TensorFlow's and XLA's BFCAllocator with its alignment and back-off of 2026,
+// carried out the same traces: what it placed where, what it refused and what its statistics said
+// after each operation is condensed in the digests below. They are facts about the original and
+// never change with the code here; a trace whose generator changes needs them taken from the
+// original again.
 
 #include <gtest/gtest.h>
 

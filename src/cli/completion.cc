@@ -28,7 +28,7 @@ const std::map<std::string, std::vector<std::string>>& known_values() {
   static const std::map<std::string, std::vector<std::string>> values{
       {"--profile", {"shared", "serve", "train"}},
       {"--on-failure", {"refuse", "allow"}},
-      {"--alloc", {"driver"}},
+      {"--alloc", {"driver", "vram"}},
       {"--limit", {"1GiB", "2GiB", "4GiB", "8GiB", "50%"}},
       {"--sim", {"1x24GiB", "2x24GiB", "1x141GiB"}}};
   return values;

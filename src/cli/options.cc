@@ -32,7 +32,8 @@ void add_run_options(CLI::App* run, RunOptions* options) {
        "memory per card: 4GiB, 40%, or by card 0=4GiB,1=8GiB");
   text(run, "--gpu", &flags->gpu, "CARDS", "cards the program sees, in this order: 0,2 or UUIDs");
   add_framework_flags(run, flags);
-  text(run, "--alloc", &flags->alloc, "NAME", "who serves memory: driver");
+  text(run, "--alloc", &flags->alloc, "NAME",
+       "who serves stream-ordered memory: driver or vram, which gives back what idles");
   add_sim(run, &flags->sim);
   run->add_option("--name", options->name, "a name for the job, for ps and limit")
       ->type_name("NAME");

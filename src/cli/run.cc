@@ -16,6 +16,7 @@
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/settings.h"
+#include "cli/steering.h"
 #include "cli/summary.h"
 #include "cli/visibility.h"
 
@@ -64,6 +65,7 @@ std::optional<std::string> outer_job() {
 Result<Done> check_joinable(const Flags& flags, const std::string& job) {
   const std::pair<const char*, bool> given[] = {{"-m", flags.limit.has_value()},
                                                 {"--gpu", flags.gpu.has_value()},
+                                                {"--alloc", flags.alloc.has_value()},
                                                 {"--sim", flags.sim.has_value()}};
   for (const auto& [name, present] : given) {
     if (!present) continue;
@@ -193,6 +195,7 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan,
   request.name = options.name;
   request.command = joined(options.command);
   request.on_failure = plan.settings.on_failure.value;
+  request.alloc = plan.settings.alloc.value;
   request.limit = plan.settings.limit.value;
   // The ceiling holds on cards, too, that nobody named and the program comes to all the same.
   if (!request.limit.every) request.limit.every = plan.settings.ceiling.value.every;
@@ -270,6 +273,9 @@ Result<int> run_in_new_job(const RunOptions& options, Recorder* recorder) {
   if (!job) return job.error();
   ChildEnvironment environment = make_environment(*plan, *job);
   if (recorder != nullptr) recorder->steer(&environment);
+  if (recorder == nullptr && plan->settings.alloc.value == Allocator::kVram) {
+    for (const std::string& sentence : steer(real_environment(), &environment)) warn(sentence);
+  }
   // The library has state of its own that a forked child must not share.
   if (plan->host) plan->host->nvml.reset();
   const Result<int> status =
@@ -307,12 +313,6 @@ Result<int> join_job(const RunOptions& options, const std::string& job) {
 Result<int> run(const RunOptions& options, Recorder* recorder) {
   if (options.command.empty()) {
     return Failure{"run: there is no command to run; write: vram run -m 4GiB -- CMD ARG..."};
-  }
-  if (options.flags.alloc && *options.flags.alloc != "driver") {
-    return Failure{*options.flags.alloc == "vram"
-                       ? "--alloc: this version cannot serve memory from a pool of its own; use "
-                         "--alloc driver, or leave it out"
-                       : "--alloc: '" + *options.flags.alloc + "' is unknown; use driver"};
   }
   if (const Result<Done> fine = check_name(options.name); !fine) return fine.error();
   const std::optional<std::string> outer = outer_job();

@@ -20,13 +20,19 @@ Result<OnFailure> parse_on_failure(const std::string& text, const std::string& s
   return Failure{source + ": '" + text + "' is unknown; use refuse or allow"};
 }
 
+Result<Allocator> parse_allocator(const std::string& text, const std::string& source) {
+  if (text == "driver") return Allocator::kDriver;
+  if (text == "vram") return Allocator::kVram;
+  return Failure{source + ": '" + text + "' is unknown; use driver or vram"};
+}
+
 Failure both_chosen(const std::string& one, const std::string& other) {
   return {one + " and " + other + " exclude each other; choose one"};
 }
 
 // The texts of one layer and where they came from.
 struct Texts {
-  std::optional<FileValue> gpu, profile, on_failure, sim;
+  std::optional<FileValue> gpu, profile, alloc, on_failure, sim;
 };
 
 Result<Done> apply_texts(const Texts& texts, Layer layer, Settings* out) {
@@ -36,6 +42,11 @@ Result<Done> apply_texts(const Texts& texts, Layer layer, Settings* out) {
     const Result<Profile> profile = parse_profile(texts.profile->text, texts.profile->origin);
     if (!profile) return profile.error();
     set(&out->profile, std::optional(*profile), layer, texts.profile->origin);
+  }
+  if (texts.alloc) {
+    const Result<Allocator> alloc = parse_allocator(texts.alloc->text, texts.alloc->origin);
+    if (!alloc) return alloc.error();
+    set(&out->alloc, *alloc, layer, texts.alloc->origin);
   }
   if (texts.on_failure) {
     const auto policy = parse_on_failure(texts.on_failure->text, texts.on_failure->origin);
@@ -69,7 +80,7 @@ Result<Done> apply_file(const SettingsFile& file, Layer layer, Settings* out) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), layer, file.greedy->origin);
   }
   if (file.quiet) set(&out->quiet, file.quiet->value, layer, file.quiet->origin);
-  return apply_texts({file.gpu, file.profile, file.on_failure, file.sim}, layer, out);
+  return apply_texts({file.gpu, file.profile, file.alloc, file.on_failure, file.sim}, layer, out);
 }
 
 std::optional<FileValue> variable(const Environment& environment, const char* name) {
@@ -93,6 +104,7 @@ Result<Done> apply_environment(const Environment& environment, const Flags& flag
   }
   Texts texts;
   if (!flags.profile) texts.profile = variable(environment, "VRAM_PROFILE");
+  if (!flags.alloc) texts.alloc = variable(environment, "VRAM_ALLOC");
   if (!flags.on_failure) texts.on_failure = variable(environment, "VRAM_ON_FAILURE");
   if (!flags.sim) texts.sim = variable(environment, "VRAM_SIM");
   return apply_texts(texts, Layer::kEnvironment, out);
@@ -116,9 +128,10 @@ Result<Done> apply_flags(const Flags& flags, Settings* out) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), Layer::kFlag, "--greedy");
   }
   if (flags.quiet) set(&out->quiet, true, Layer::kFlag, "--quiet");
-  return apply_texts({flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"),
-                      flag(flags.on_failure, "--on-failure"), flag(flags.sim, "--sim")},
-                     Layer::kFlag, out);
+  return apply_texts(
+      {flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"), flag(flags.alloc, "--alloc"),
+       flag(flags.on_failure, "--on-failure"), flag(flags.sim, "--sim")},
+      Layer::kFlag, out);
 }
 
 }  // namespace
@@ -145,6 +158,8 @@ const char* name_of(Profile value) {
   }
   return "train";
 }
+
+const char* name_of(Allocator value) { return value == Allocator::kDriver ? "driver" : "vram"; }
 
 const char* name_of(OnFailure value) { return value == OnFailure::kRefuse ? "refuse" : "allow"; }
 

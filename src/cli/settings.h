@@ -19,9 +19,12 @@ Environment real_environment();
 enum class Preallocation : std::uint8_t { kGrowth, kGreedy };
 enum class Profile : std::uint8_t { kShared, kServe, kTrain };
 enum class OnFailure : std::uint8_t { kRefuse, kAllow };
+// Who serves what a program allocates in stream order.
+enum class Allocator : std::uint8_t { kDriver, kVram };
 const char* name_of(Preallocation value);
 const char* name_of(Profile value);
 const char* name_of(OnFailure value);
+const char* name_of(Allocator value);
 Result<Profile> parse_profile(const std::string& text, const std::string& source);
 
 // What the command line gave; absent: not given.
@@ -47,6 +50,7 @@ struct Settings {
   Setting<std::optional<std::string>> gpu;
   Setting<std::optional<Preallocation>> preallocation;
   Setting<std::optional<Profile>> profile;
+  Setting<Allocator> alloc;
   Setting<OnFailure> on_failure;
   Setting<bool> quiet;
   Setting<std::optional<std::string>> sim;

@@ -30,11 +30,10 @@ struct FlagKey {
   std::optional<FileFlag> SettingsFile::*slot;
 };
 
-constexpr TextKey kTextKeys[] = {{"limit", &SettingsFile::limit},
-                                 {"gpu", &SettingsFile::gpu},
-                                 {"profile", &SettingsFile::profile},
-                                 {"on_failure", &SettingsFile::on_failure},
-                                 {"sim", &SettingsFile::sim}};
+constexpr TextKey kTextKeys[] = {
+    {"limit", &SettingsFile::limit},           {"gpu", &SettingsFile::gpu},
+    {"profile", &SettingsFile::profile},       {"alloc", &SettingsFile::alloc},
+    {"on_failure", &SettingsFile::on_failure}, {"sim", &SettingsFile::sim}};
 constexpr FlagKey kFlagKeys[] = {{"growth", &SettingsFile::growth},
                                  {"greedy", &SettingsFile::greedy},
                                  {"quiet", &SettingsFile::quiet}};

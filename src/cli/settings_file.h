@@ -21,7 +21,7 @@ struct FileFlag {
 };
 
 struct SettingsFile {
-  std::optional<FileValue> limit, gpu, profile, on_failure, sim;
+  std::optional<FileValue> limit, gpu, profile, alloc, on_failure, sim;
   std::optional<FileFlag> growth, greedy, quiet;
 };
 

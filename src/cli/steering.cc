@@ -33,9 +33,9 @@ std::string entry_of(const std::string& list, const std::string& entry) {
 
 std::string stays(const FrameworkVariable& variable, const std::string& name,
                   const std::string& value) {
-  return name + " is set to " + value + " and stays, so allocations of " +
-         name_of(variable.framework) + " may be hidden in a pool of its own; with " +
-         variable.value + " they are seen";
+  return name + " is set to " + value + " and stays, so " + name_of(variable.framework) +
+         " may keep a pool of its own; with " + variable.value +
+         " the driver is asked for every block";
 }
 
 // Under which names a variable is to be set: those that the user set, else the one that every

@@ -146,6 +146,7 @@ CUresult take_small(const Here& here, std::uint64_t requested, CUdeviceptr* out,
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (take_small_on_credit(here, bytes, out, call, &result) == Tried::kDone) return result;
   measure_near_limit(*here.device, kSlab);
+  make_room(*here.device, kSlab);
   if (!account.reserve(kSlab)) return CUDA_ERROR_OUT_OF_MEMORY;
   return take_small_reserved(here, bytes, out, call);
 }
@@ -326,7 +327,7 @@ VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync);
   return give_back_in_order(dptr, {stream, stream_id}, [&] {
     if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync(dptr, stream);
-    const bool captured = is_capturing(real.cuStreamIsCapturing, stream);
+    const bool captured = is_known_capturing(real.cuStreamIsCapturing, stream);
     return free_own(dptr, named_stream(stream), captured);
   });
 }
@@ -335,7 +336,7 @@ VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync_ptsz);
   return give_back_in_order(dptr, {stream, stream_id_per_thread}, [&] {
     if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync_ptsz(dptr, stream);
-    const bool captured = is_capturing(real.cuStreamIsCapturing_ptsz, stream);
+    const bool captured = is_known_capturing(real.cuStreamIsCapturing_ptsz, stream);
     return free_own(dptr, named_stream_per_thread(stream), captured);
   });
 }

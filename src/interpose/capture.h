@@ -37,4 +37,11 @@ inline bool is_capturing(decltype(&::cuStreamIsCapturing) ask, CUstream stream) 
   return ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+// The same, but false when the driver will not say.
+inline bool is_known_capturing(decltype(&::cuStreamIsCapturing) ask, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return may_be_capturing() && ask(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 }  // namespace vram::interpose

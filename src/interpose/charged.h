@@ -3,6 +3,7 @@
 // A call that takes an amount of device memory known before.
 
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 
 namespace vram::interpose {
 
@@ -13,6 +14,7 @@ template <typename Call, typename Note>
 CUresult take_charged(Device& device, std::uint64_t bytes, wire::Part part, Call call, Note note) {
   const ledger::Account& account = device.account;
   measure_near_limit(device, bytes);
+  make_room(device, bytes);
   if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = call();
   if (result == CUDA_SUCCESS && !note()) result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -216,6 +216,7 @@ CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
   std::uint64_t current = device.stack_bytes.load(std::memory_order_relaxed);
   if (current == 0) current = kDefaultStack;
   const std::uint64_t more = value > current ? (value - current) * device.threads : 0;
+  make_room(device, more);
   if (value > ~std::uint64_t{0} / (device.threads + 1) || !account.reserve(more)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

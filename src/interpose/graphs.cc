@@ -9,6 +9,7 @@
 #include "interpose/capture.h"
 #include "interpose/change.h"
 #include "interpose/export.h"
+#include "interpose/own_pools.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -125,6 +126,7 @@ CUresult launch_with_memory(CUgraphExec exec, Call call) {
   const std::uint64_t cover = (value & kLaunched) != 0 ? 0 : bytes_of(value);
   const auto ordinal = static_cast<CUdevice>(device_of(value));
   Device& device = process().device[ordinal];
+  make_room(device, cover);
   if (!device.account.reserve(cover)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
   if (result == CUDA_SUCCESS) entry->value.fetch_or(kLaunched, std::memory_order_release);

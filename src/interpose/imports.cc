@@ -12,6 +12,7 @@
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -108,6 +109,7 @@ CUresult import_external(const Here& here, CUexternalMemory* out,
   (void)measure(device);
   const std::uint64_t paid =
       least(bytes, ledger::beside_bytes(*job(), account.device(), account.slot()));
+  make_room(device, bytes - paid);
   if (!account.reserve(bytes - paid)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Description description(asked);
   CUexternalMemory memory = nullptr;

@@ -71,20 +71,36 @@ bool driver_has_all(const pool::DriverCalls& c) {
          c.map != nullptr && c.set_access != nullptr && c.host_alloc != nullptr;
 }
 
-// Bytes are charged before the card is asked for them.
-bool charge(void* owner, std::uint64_t bytes) {
-  Device& device = *static_cast<Device*>(owner);
-  measure_near_limit(device, bytes);
-  if (!device.account.try_reserve(bytes)) return false;
-  device.account.add_part(wire::Part::kPools, static_cast<std::int64_t>(bytes));
-  device.account.commit(bytes);
-  return true;
+Device& device_of(void* owner) { return *static_cast<Device*>(owner); }
+
+void count_part(const Device& device, std::int64_t bytes) {
+  device.account.add_part(wire::Part::kPools, bytes);
 }
 
-void uncharge(void* owner, std::uint64_t bytes) {
-  Device& device = *static_cast<Device*>(owner);
-  device.account.add_part(wire::Part::kPools, -static_cast<std::int64_t>(bytes));
-  device.account.uncharge(bytes);
+// What the pool takes and gives back, as the ledger wants to hear it.
+pool::Grant grant_of(Device& device) {
+  pool::Grant grant;
+  grant.owner = &device;
+  grant.reserve = [](void* owner, std::uint64_t bytes) {
+    measure_near_limit(device_of(owner), bytes);
+    return device_of(owner).account.try_reserve(bytes);
+  };
+  grant.commit = [](void* owner, std::uint64_t bytes) {
+    count_part(device_of(owner), static_cast<std::int64_t>(bytes));
+    device_of(owner).account.commit(bytes);
+  };
+  grant.roll_back = [](void* owner, std::uint64_t bytes) {
+    device_of(owner).account.roll_back(bytes);
+  };
+  grant.begin_release = [](void* owner, std::uint64_t bytes) {
+    device_of(owner).account.begin_release(bytes);
+  };
+  grant.end_release = [](void* owner, std::uint64_t bytes) {
+    count_part(device_of(owner), -static_cast<std::int64_t>(bytes));
+    device_of(owner).account.end_release(bytes);
+  };
+  grant.keep = [](void* owner, std::uint64_t bytes) { device_of(owner).account.keep(bytes); };
+  return grant;
 }
 
 void decay_all() {
@@ -141,17 +157,25 @@ void open_to_others(Segments& pool, CUmemoryPool of, std::uint32_t ordinal) {
   }
 }
 
-Segments* open_pool(Device& device, std::uint32_t ordinal) {
+// The context that a call on this stream works in.
+CUcontext context_of(CUstream stream) {
+  CUcontext context = nullptr;
+  const bool special = stream == nullptr || stream == CU_STREAM_PER_THREAD;
+  const CUresult found =
+      special ? real.cuCtxGetCurrent(&context) : real.cuStreamGetCtx(stream, &context);
+  return found == CUDA_SUCCESS ? context : nullptr;
+}
+
+Segments* open_pool(Device& device, std::uint32_t ordinal, CUstream stream) {
   const Hold hold(process().own_pools_lock);
   Segments* known = device.own_pool.load(std::memory_order_acquire);
   if (known != nullptr) return known == failed() ? nullptr : known;
   const RelaxedCapture relaxed;
   pool::SegmentsOptions options;
   options.device = static_cast<CUdevice>(ordinal);
-  options.grant = {charge, uncharge, &device};
-  if (real.cuCtxGetCurrent(&options.context) != CUDA_SUCCESS || options.context == nullptr) {
-    return nullptr;  // the driver will say so
-  }
+  options.grant = grant_of(device);
+  options.context = context_of(stream);
+  if (options.context == nullptr) return nullptr;  // the driver will say so
   const pool::DriverCalls driver = calls();
   void* at =
       mmap(nullptr, sizeof(Segments), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -188,12 +212,23 @@ void join_own_pools(Process& self) {
   self.own_pools.store(job()->header.pools == wire::Pools::kOwn, std::memory_order_relaxed);
 }
 
-pool::Segments* own_pool(std::uint32_t ordinal) {
+pool::Segments* own_pool(std::uint32_t ordinal, CUstream stream) {
   if (!has_own_pools()) return nullptr;
   Device& device = process().device[ordinal];
   Segments* pool = device.own_pool.load(std::memory_order_acquire);
   if (pool == failed()) return nullptr;
-  return pool != nullptr ? pool : open_pool(device, ordinal);
+  return pool != nullptr ? pool : open_pool(device, ordinal, stream);
+}
+
+pool::Segments* opened_own_pool(std::uint32_t ordinal) {
+  return has_own_pools() ? pool_of(process().device[ordinal]) : nullptr;
+}
+
+void give_back_above(std::uint32_t ordinal, std::uint64_t threshold) {
+  Segments* pool = opened_own_pool(ordinal);
+  if (pool == nullptr || pool->reserved() <= threshold) return;
+  const RelaxedCapture relaxed;
+  (void)pool->give_back_idle(threshold);
 }
 
 CUstream named_stream(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
@@ -236,6 +271,25 @@ void close_own_pool(std::uint32_t ordinal, CUcontext context) {
   pool->context_gone();
   pool->~Segments();
   munmap(pool, sizeof(Segments));
+}
+
+void make_room(Device& device, std::uint64_t bytes) {
+  Segments* pool = pool_of(device);
+  if (pool == nullptr) return;
+  const ledger::Usage usage = device.account.usage();
+  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
+  if (bytes <= left) return;
+  const std::uint64_t missing = bytes - left;
+  const std::uint64_t reserved = pool->reserved();
+  const RelaxedCapture relaxed;
+  (void)pool->trim(reserved > missing ? reserved - missing : 0);
+}
+
+std::uint64_t own_idle(const Device& device) {
+  Segments* pool = pool_of(device);
+  if (pool == nullptr) return 0;
+  const pool::SegmentsInfo info = pool->info();
+  return info.reserved > info.in_use ? info.reserved - info.in_use : 0;
 }
 
 bool own_holding(std::uint32_t ordinal, OwnHolding* holding) {

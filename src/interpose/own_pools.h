@@ -23,9 +23,15 @@ void join_own_pools(Process& self);
 
 inline bool has_own_pools() { return process().own_pools.load(std::memory_order_relaxed); }
 
-// The pool of a device, opened when it is first asked for. Null: this process has none, or it could
-// not be opened; then the driver's serves.
-pool::Segments* own_pool(std::uint32_t ordinal);
+// The pool of a device, opened when it is first asked for, in the context of the stream. Null: this
+// process has none, or it could not be opened; then the driver's serves.
+pool::Segments* own_pool(std::uint32_t ordinal, CUstream stream);
+// The same, but null when it was not opened yet.
+pool::Segments* opened_own_pool(std::uint32_t ordinal);
+
+// After a synchronisation: what is idle above the program's release threshold goes back at once, as
+// with a driver's pool.
+void give_back_above(std::uint32_t ordinal, std::uint64_t threshold);
 
 // The stream that a call means: `per_thread` for the functions whose default stream is the
 // thread's own.
@@ -42,6 +48,13 @@ bool is_in_own_pool(CUdeviceptr address);
 void forget_stream_in_own_pools(CUstream stream);
 // When a context of the device is gone; whether the pool lived in it is known here.
 void close_own_pool(std::uint32_t ordinal, CUcontext context);
+
+// Before `bytes` are reserved for something else: when they would not fit, the own pool gives back
+// what it has idle. Not to be called from inside that pool.
+void make_room(Device& device, std::uint64_t bytes);
+
+// What a device's own pool has idle, bytes: taken from the card, and free for whatever asks next.
+std::uint64_t own_idle(const Device& device);
 
 // What a device's own pool holds; false: there is none.
 struct OwnHolding {

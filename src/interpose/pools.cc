@@ -221,6 +221,7 @@ CUresult allocate(const Pool& pool, const Stream& stream, std::uint64_t bytes, C
   get_credit(pool);
   const bool one_piece = growth == kPiece;
   measure_near_limit(*pool.device, growth);
+  make_room(*pool.device, growth);
   if (one_piece && try_on_credit(pool, stream, out, call, &result)) return result;
   if (account.try_reserve(growth)) return allocate_reserved(pool, growth, out, call);
   shed(pool);
@@ -299,7 +300,34 @@ CUresult allocate_own(pool::Segments& own, const Pool& pool, std::uint64_t bytes
 
 pool::Segments* own_pool_for(const Pool& pool) {
   if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed)) return nullptr;
-  return own_pool(static_cast<std::uint32_t>(pool.device - process().device));
+  return opened_own_pool(static_cast<std::uint32_t>(pool.device - process().device));
+}
+
+// After a synchronisation. Which pool of the program a block came from is not kept: the most that
+// any of the device's may keep holds for all.
+void settle_own_pools() {
+  Process& self = process();
+  if (!has_own_pools()) return;
+  const std::uint32_t used = self.pools_used.load(std::memory_order_acquire);
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (opened_own_pool(d) == nullptr) continue;
+    std::uint64_t threshold = 0;
+    for (std::uint32_t i = 0; i < used; ++i) {
+      const PoolSlot& slot = self.pool[i];
+      if (slot.handle.load(std::memory_order_acquire) <= kAdding ||
+          (slot.value.load(std::memory_order_relaxed) & kDeviceMask) != d) {
+        continue;
+      }
+      const std::uint64_t kept = slot.threshold.load(std::memory_order_relaxed);
+      if (kept > threshold) threshold = kept;
+    }
+    give_back_above(d, threshold);
+  }
+}
+
+pool::Segments* serving_pool(const Pool& pool, CUstream stream) {
+  if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed)) return nullptr;
+  return own_pool(static_cast<std::uint32_t>(pool.device - process().device), stream);
 }
 
 template <typename Find, typename Call>
@@ -308,7 +336,7 @@ CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool
   Pool pool{};
   if (out == nullptr || bytes == 0) return call(out);
   const bool governed = !capturing && find(&pool);
-  pool::Segments* own = governed ? own_pool_for(pool) : nullptr;
+  pool::Segments* own = governed ? serving_pool(pool, stream.named) : nullptr;
   const CUresult result = own != nullptr ? allocate_own(*own, pool, bytes, out, stream.named)
                           : governed     ? allocate(pool, stream, bytes, out, call)
                                          : call(out);
@@ -335,6 +363,7 @@ bool add_pool(CUmemoryPool handle, std::uint32_t ordinal) {
     if (!slot.handle.compare_exchange_strong(free, kAdding)) continue;
     slot.value.store(ordinal, std::memory_order_relaxed);
     slot.exported.store(false, std::memory_order_relaxed);
+    slot.threshold.store(0, std::memory_order_relaxed);
     slot.handle.store(reinterpret_cast<std::uint64_t>(handle), std::memory_order_release);
     std::uint32_t used = self.pools_used.load(std::memory_order_relaxed);
     while (used <= i && !self.pools_used.compare_exchange_weak(used, i + 1)) {
@@ -374,6 +403,7 @@ void settle_pools() {
 
 void reconcile_pools() {
   if (!joined()) return;
+  settle_own_pools();
   settle_pools();
   remeasure_orphans();
 }
@@ -519,7 +549,11 @@ VRAM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribut
   const bool resets =
       which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || which == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
   Pool known{};
-  if (result != CUDA_SUCCESS || !resets || !find_pool(pool, &known)) return result;
+  if (result != CUDA_SUCCESS || !find_pool(pool, &known)) return result;
+  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    known.entry->threshold.store(*static_cast<cuuint64_t*>(value), std::memory_order_relaxed);
+  }
+  if (!resets) return result;
   if (vram::pool::Segments* own = own_pool_for(known); own != nullptr) own->reset_peaks();
   return result;
 }

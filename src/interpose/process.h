@@ -31,7 +31,8 @@ struct PoolSlot {
   std::atomic<std::uint64_t> handle;  // 0: free
   std::atomic<std::uint64_t> value;
   std::atomic<std::uint32_t> credit;
-  std::atomic<bool> exported;  // other processes may open its memory
+  std::atomic<bool> exported;            // other processes may open its memory
+  std::atomic<std::uint64_t> threshold;  // bytes that it may keep, as the program set it
 };
 inline constexpr std::uint32_t kMaxPools = 256;
 

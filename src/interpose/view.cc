@@ -4,6 +4,7 @@
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
+#include "interpose/own_pools.h"
 
 namespace vram::interpose {
 namespace {
@@ -16,15 +17,17 @@ struct View {
 };
 
 // Free is what the budget has left, and never more than the card has. Near the limit it is measured
-// as an allocation would: what is shown as free can be had.
+// as an allocation would: what is shown as free can be had. What an own pool has idle is free.
 View budget(Device& device, View card) {
   reap_departed(*job());
   measure_near_limit(device, 0);
   measure_if_due(device);
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t total = least(usage.limit, card.total);
-  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
-  return {least(left, card.free), total};
+  const std::uint64_t idle = own_idle(device);
+  const std::uint64_t used = usage.used > idle ? usage.used - idle : 0;
+  const std::uint64_t left = usage.limit > used ? usage.limit - used : 0;
+  return {least(left, card.free + idle), total};
 }
 
 std::uint64_t visible_total(CUdevice ordinal, std::uint64_t total) {

@@ -2,26 +2,41 @@
 
 namespace vram::pool {
 
-bool Holding::take(std::uint64_t bytes) {
+bool Holding::reserve(std::uint64_t bytes) {
   const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
   std::uint64_t held = bytes_.load(std::memory_order_relaxed);
   do {
     if (bytes > limit || held > limit - bytes) return false;
   } while (!bytes_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
-  if (grant_.take != nullptr && !grant_.take(grant_.owner, bytes)) {
-    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    return false;
-  }
-  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
-  while (peak < held + bytes &&
-         !peak_.compare_exchange_weak(peak, held + bytes, std::memory_order_relaxed)) {
-  }
-  return true;
+  if (grant_.reserve == nullptr || grant_.reserve(grant_.owner, bytes)) return true;
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
 }
 
-void Holding::give(std::uint64_t bytes) {
+void Holding::commit(std::uint64_t bytes) {
+  const std::uint64_t held = this->bytes();
+  std::uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < held && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
+  }
+  if (grant_.commit != nullptr) grant_.commit(grant_.owner, bytes);
+}
+
+void Holding::roll_back(std::uint64_t bytes) {
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (grant_.give != nullptr) grant_.give(grant_.owner, bytes);
+  if (grant_.roll_back != nullptr) grant_.roll_back(grant_.owner, bytes);
+}
+
+void Holding::begin_release(std::uint64_t bytes) {
+  if (grant_.begin_release != nullptr) grant_.begin_release(grant_.owner, bytes);
+}
+
+void Holding::end_release(std::uint64_t bytes) {
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (grant_.end_release != nullptr) grant_.end_release(grant_.owner, bytes);
+}
+
+void Holding::keep(std::uint64_t bytes) {
+  if (grant_.keep != nullptr) grant_.keep(grant_.owner, bytes);
 }
 
 CUresult Pages::open(const DriverCalls& driver, Holding* holding, CUdevice device,
@@ -76,9 +91,13 @@ CUresult Pages::obtain(CUmemGenericAllocationHandle* handle) {
     *handle = spare_[--spare_count_];
     return CUDA_SUCCESS;
   }
-  if (!holding_->take(page_)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!holding_->reserve(page_)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult created = driver_->handle_create(handle, page_, &properties_, 0);
-  if (created != CUDA_SUCCESS) holding_->give(page_);
+  if (created == CUDA_SUCCESS) {
+    holding_->commit(page_);
+  } else {
+    holding_->roll_back(page_);
+  }
   return created;
 }
 
@@ -142,13 +161,16 @@ void Pages::recover(std::uint64_t page) {
 }
 
 std::uint64_t Pages::release_spare(std::uint64_t count) {
+  if (count > spare_count_) count = spare_count_;
+  if (count == 0) return 0;
+  holding_->begin_release(count * page_);
   std::uint64_t released = 0;
-  while (released < count && spare_count_ > 0) {
-    if (driver_->handle_release(spare_[spare_count_ - 1]) != CUDA_SUCCESS) break;
+  while (released < count && driver_->handle_release(spare_[spare_count_ - 1]) == CUDA_SUCCESS) {
     --spare_count_;
     ++released;
   }
-  if (released > 0) holding_->give(released * page_);
+  if (released > 0) holding_->end_release(released * page_);
+  if (released < count) holding_->keep((count - released) * page_);
   return released;
 }
 

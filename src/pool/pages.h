@@ -18,22 +18,32 @@ namespace vram::pool {
 
 inline constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
-// Who else must agree before memory is taken from the driver, and hears when it went back. Null
-// functions: nobody.
+// Who else must agree before memory is taken from the driver, and hears of every step: a
+// reservation is followed by commit or roll_back once the driver has answered, and end_release
+// follows begin_release when the driver has taken memory back, keep when it has not. A null
+// function: nobody.
 struct Grant {
-  bool (*take)(void* owner, std::uint64_t bytes) = nullptr;
-  void (*give)(void* owner, std::uint64_t bytes) = nullptr;
+  bool (*reserve)(void* owner, std::uint64_t bytes) = nullptr;
+  void (*commit)(void* owner, std::uint64_t bytes) = nullptr;
+  void (*roll_back)(void* owner, std::uint64_t bytes) = nullptr;
+  void (*begin_release)(void* owner, std::uint64_t bytes) = nullptr;
+  void (*end_release)(void* owner, std::uint64_t bytes) = nullptr;
+  void (*keep)(void* owner, std::uint64_t bytes) = nullptr;
   void* owner = nullptr;
 };
 
-// The bytes a pool holds from the driver, over all its spaces.
+// The bytes a pool holds from the driver, over all its zones.
 class Holding {
  public:
-  void set_grant(Grant grant) { grant_ = grant; }  // before anything else
+  void set_grant(const Grant& grant) { grant_ = grant; }  // before anything else
 
   // False: over the limit, or the grant refuses.
-  [[nodiscard]] bool take(std::uint64_t bytes);
-  void give(std::uint64_t bytes);
+  [[nodiscard]] bool reserve(std::uint64_t bytes);
+  void commit(std::uint64_t bytes);
+  void roll_back(std::uint64_t bytes);
+  void begin_release(std::uint64_t bytes);
+  void end_release(std::uint64_t bytes);
+  void keep(std::uint64_t bytes);
 
   void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }

@@ -82,6 +82,7 @@ class Segments {
   // Opens the pool's memory, what there is and what will come, to another card.
   [[nodiscard]] CUresult allow(CUdevice other);
 
+  [[nodiscard]] std::uint64_t reserved() const { return holding_.bytes(); }
   [[nodiscard]] CUcontext context() const { return context_; }
   // The pool's context was destroyed, and all work with it: what is left can be closed without it.
   void context_gone();
@@ -89,6 +90,8 @@ class Segments {
   // Gives idle memory back until at most `keep` bytes are reserved; waits for tickets, at most
   // about 100 ms. Returns the bytes given back.
   std::uint64_t trim(std::uint64_t keep);
+  // As trim(), without waiting: what work still uses stays.
+  std::uint64_t give_back_idle(std::uint64_t keep);
   // Gives back what has been free since before the last call of decay(), and is idle.
   std::uint64_t decay();
   void set_limit(std::uint64_t bytes);
@@ -164,6 +167,7 @@ class Segments {
   [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
   void take_idle_for(Zone& zone, std::uint64_t pages, Gather gather);
   std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by);
+  std::uint64_t let_go(std::uint64_t keep, std::uint64_t wait_ms);
   std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by);
   [[nodiscard]] bool list(NodeId block);
 
@@ -176,7 +180,7 @@ class Segments {
   void empty_caches();
   void empty(ThreadCache& cache);
   void promote();
-  void issue_tickets();
+  bool issue_tickets();
   void wait_for_tickets(std::uint64_t most_ms);
   void wait_for_tightness();
   [[nodiscard]] Zone& zone_for(std::uint64_t bytes);

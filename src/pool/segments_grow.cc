@@ -43,15 +43,17 @@ class Growing {
 
 }  // namespace
 
-// With the pool's lock and the context current.
-void Segments::issue_tickets() {
+// With the pool's lock and the context current. False: not for every stream.
+bool Segments::issue_tickets() {
+  bool issued = true;
   bool waiting[arena::kMaxStreams] = {};
   for (const Zone& zone : zones_) {
     zone.space.for_each_waiting([&](StreamId stream) { waiting[stream] = true; });
   }
   for (StreamId id = 1; id <= streams_.count(); ++id) {
-    if (waiting[id]) (void)streams_.issue(id);
+    if (waiting[id] && !streams_.issue(id)) issued = false;
   }
+  return issued;
 }
 
 // Until everything asked for has passed. Without the pool's lock.
@@ -137,7 +139,7 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   {
     const Locked hold(lock_);
-    issue_tickets();
+    (void)issue_tickets();
   }
   wait_for_tickets(kWaitAtLimit_ms);
   empty_caches();
@@ -214,7 +216,7 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
     if (!beyond_slack(wanted * zone.pages.page())) return;
     {
       const Locked hold(lock_);
-      issue_tickets();
+      (void)issue_tickets();
     }
     wait_for_tightness();
     const Locked hold(lock_);
@@ -275,15 +277,20 @@ std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by) {
   return before > after ? before - after : 0;
 }
 
-std::uint64_t Segments::trim(std::uint64_t keep) {
+std::uint64_t Segments::trim(std::uint64_t keep) { return let_go(keep, kWaitToTrim_ms); }
+
+std::uint64_t Segments::give_back_idle(std::uint64_t keep) { return let_go(keep, 0); }
+
+std::uint64_t Segments::let_go(std::uint64_t keep, std::uint64_t wait_ms) {
   const Growing growing(growth_);
   const Current current(driver_, context_);
   empty_caches();
   {
     const Locked hold(lock_);
-    issue_tickets();
+    // A call that failed may succeed the second time.
+    if (!issue_tickets()) (void)issue_tickets();
   }
-  wait_for_tickets(kWaitToTrim_ms);
+  wait_for_tickets(wait_ms);
   {
     const Locked hold(lock_);
     promote();
@@ -309,7 +316,7 @@ std::uint64_t Segments::decay() {
   empty_caches();
   const Locked hold(lock_);
   ++age_;
-  issue_tickets();
+  (void)issue_tickets();
   return given;
 }
 

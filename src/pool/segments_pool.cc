@@ -32,12 +32,14 @@ class SegmentsPool final : public MemoryPool {
     options.context = card_->context();
     options.limit = options_.limit;
     if (options_.budget != nullptr) {
-      options.grant = {
-          [](void* budget, std::uint64_t bytes) {
-            return static_cast<Budget*>(budget)->take(bytes);
-          },
-          [](void* budget, std::uint64_t bytes) { static_cast<Budget*>(budget)->give(bytes); },
-          options_.budget.get()};
+      options.grant.reserve = [](void* budget, std::uint64_t bytes) {
+        return static_cast<Budget*>(budget)->take(bytes);
+      };
+      options.grant.roll_back = [](void* budget, std::uint64_t bytes) {
+        static_cast<Budget*>(budget)->give(bytes);
+      };
+      options.grant.end_release = options.grant.roll_back;
+      options.grant.owner = options_.budget.get();
     }
     const CUresult opened = segments_.open(card_->driver(), options);
     if (opened == CUDA_SUCCESS && options_.decay_ms > 0) {

@@ -276,31 +276,38 @@ TEST_F(SegmentsTest, ALowerLimitHoldsAtOnce) {
 
 struct Purse {
   std::uint64_t left;
-  std::uint64_t given;
+  std::uint64_t committed;
 };
 
 TEST_F(SegmentsTest, AsksTheGrantForEveryByteAndTellsWhatWentBack) {
   Purse purse{64 * kMiB, 0};
   SegmentsOptions options;
-  options.grant = {[](void* owner, std::uint64_t bytes) {
-                     Purse* p = static_cast<Purse*>(owner);
-                     if (bytes > p->left) return false;
-                     p->left -= bytes;
-                     return true;
-                   },
-                   [](void* owner, std::uint64_t bytes) {
-                     Purse* p = static_cast<Purse*>(owner);
-                     p->left += bytes;
-                     p->given += bytes;
-                   },
-                   &purse};
+  options.grant.owner = &purse;
+  options.grant.reserve = [](void* owner, std::uint64_t bytes) {
+    Purse* p = static_cast<Purse*>(owner);
+    if (bytes > p->left) return false;
+    p->left -= bytes;
+    return true;
+  };
+  options.grant.commit = [](void* owner, std::uint64_t bytes) {
+    static_cast<Purse*>(owner)->committed += bytes;
+  };
+  options.grant.roll_back = [](void* owner, std::uint64_t bytes) {
+    static_cast<Purse*>(owner)->left += bytes;
+  };
+  options.grant.end_release = [](void* owner, std::uint64_t bytes) {
+    static_cast<Purse*>(owner)->left += bytes;
+    static_cast<Purse*>(owner)->committed -= bytes;
+  };
   open(8 * kGiB, options);
   const CUdeviceptr a = take(40 * kMiB);
   EXPECT_TRUE(refused(40 * kMiB));
   EXPECT_EQ(64 * kMiB - purse.left, pool.info().reserved);
+  EXPECT_EQ(purse.committed, pool.info().reserved);
   EXPECT_TRUE(pool.free(a, nullptr));
   (void)pool.trim(0);
   EXPECT_EQ(purse.left, 64 * kMiB);
+  EXPECT_EQ(purse.committed, 0u);
 }
 
 // Whatever call fails, and whenever: the request is refused or not, but nothing leaks, nothing

@@ -46,9 +46,7 @@ WRONG_SETTINGS = [
     (("--profile", "fast"), "--profile: there is no profile 'fast'; use shared, serve or train"),
     (("--growth", "--greedy"), "--growth and --greedy exclude each other; choose one"),
     (("--on-failure", "ignore"), "--on-failure: 'ignore' is unknown; use refuse or allow"),
-    (("--alloc", "vram"), "--alloc: this version cannot serve memory from a pool of its own; use --alloc driver, or leave "
-                          "it out"),
-    (("--alloc", "magic"), "--alloc: 'magic' is unknown; use driver"),
+    (("--alloc", "magic"), "--alloc: 'magic' is unknown; use driver or vram"),
     (("--name", "7"), "--name: '7' is no name; use 1 to 63 characters without spaces, not only digits"),
     (("--name", "a" * 64), f"--name: '{'a' * 64}' is no name; use 1 to 63 characters without spaces, not only digits"),
     (("--name", "my job"), "--name: 'my job' is no name; use 1 to 63 characters without spaces, not only digits"),
@@ -125,8 +123,8 @@ class BadInput(CommandTest):
 
     def test_wrong_files(self):
         path = self.config('quiet = true\nlimt = "4GiB"\n')
-        self.refused(SIM, f"{path}:2: unknown key 'limt'; known are limit, gpu, profile, on_failure, sim, growth, greedy, "
-                     "quiet")
+        self.refused(SIM, f"{path}:2: unknown key 'limt'; known are limit, gpu, profile, alloc, on_failure, sim, growth, "
+                     "greedy, quiet")
         self.config("limit = 4\n")
         self.refused(SIM, f'{path}:1: limit must be a text in quotes, like limit = "4GiB"')
         self.config('limit = "4"\n')

@@ -37,7 +37,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
     def test_values(self):
         self.assertEqual(self.offered("run", "--profile", ""), {"shared", "serve", "train"})
         self.assertEqual(self.offered("run", "--on-failure", "a"), {"allow"})
-        self.assertEqual(self.offered("run", "--alloc", ""), {"driver"})
+        self.assertEqual(self.offered("run", "--alloc", ""), {"driver", "vram"})
         self.assertEqual(self.offered("run", "-m", "4"), {"4GiB"})
         self.assertEqual(self.offered("run", "--limit", "4"), {"4GiB"})
         self.assertEqual(self.offered("ps", "--sim", "2"), {"2x24GiB"})

@@ -93,6 +93,10 @@ Outcome Bench::command(const Words& line) const {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!is_ours(*variable)) environment.push_back(*variable);
   }
+  // The same programs, their stream-ordered memory served by whoever is named.
+  if (const char* alloc = getenv("TEST_ALLOC"); alloc != nullptr) {
+    environment.push_back(std::string("VRAM_ALLOC=") + alloc);
+  }
   environment.push_back("VRAM_STATE_DIR=" + folder_ + "/state");
   environment.push_back("VRAM_SIM_NAME=" + machine_);
   environment.push_back("XDG_CONFIG_HOME=" + folder_);

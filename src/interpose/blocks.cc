@@ -326,7 +326,7 @@ VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
 VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync);
   return give_back_in_order(dptr, {stream, stream_id}, [&] {
-    if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync(dptr, stream);
+    if (!is_in_own_pool(dptr) || !has_context(stream)) return real.cuMemFreeAsync(dptr, stream);
     const bool captured = is_known_capturing(real.cuStreamIsCapturing, stream);
     return free_own(dptr, named_stream(stream), captured);
   });
@@ -335,7 +335,9 @@ VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {
 VRAM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream) {
   VRAM_LOADED(cuMemFreeAsync_ptsz);
   return give_back_in_order(dptr, {stream, stream_id_per_thread}, [&] {
-    if (!is_in_own_pool(dptr)) return real.cuMemFreeAsync_ptsz(dptr, stream);
+    if (!is_in_own_pool(dptr) || !has_context(stream)) {
+      return real.cuMemFreeAsync_ptsz(dptr, stream);
+    }
     const bool captured = is_known_capturing(real.cuStreamIsCapturing_ptsz, stream);
     return free_own(dptr, named_stream_per_thread(stream), captured);
   });

@@ -8,7 +8,6 @@
 
 #include <new>
 
-#include "interpose/capture.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "pool/segments.h"
@@ -60,6 +59,8 @@ pool::DriverCalls calls() {
   calls.unmap = real.cuMemUnmap;
   calls.set_access = real.cuMemSetAccess;
   calls.stream_write = real.cuStreamWriteValue64_v2;
+  calls.stream_query = real.cuStreamQuery;
+  calls.capture_mode = real.cuThreadExchangeStreamCaptureMode;
   calls.stream_is_capturing = real.cuStreamIsCapturing;
   calls.stream_synchronize = real.cuStreamSynchronize;
   calls.context_synchronize = real.cuCtxSynchronize;
@@ -106,7 +107,6 @@ pool::Grant grant_of(Device& device) {
 void decay_all() {
   Process& self = process();
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    const RelaxedCapture relaxed;
     if (Segments* pool = pool_of(self.device[d]); pool != nullptr) (void)pool->decay();
   }
 }
@@ -170,7 +170,6 @@ Segments* open_pool(Device& device, std::uint32_t ordinal, CUstream stream) {
   const Hold hold(process().own_pools_lock);
   Segments* known = device.own_pool.load(std::memory_order_acquire);
   if (known != nullptr) return known == failed() ? nullptr : known;
-  const RelaxedCapture relaxed;
   pool::SegmentsOptions options;
   options.device = static_cast<CUdevice>(ordinal);
   options.grant = grant_of(device);
@@ -227,7 +226,6 @@ pool::Segments* opened_own_pool(std::uint32_t ordinal) {
 void give_back_above(std::uint32_t ordinal, std::uint64_t threshold) {
   Segments* pool = opened_own_pool(ordinal);
   if (pool == nullptr || pool->reserved() <= threshold) return;
-  const RelaxedCapture relaxed;
   (void)pool->give_back_idle(threshold);
 }
 
@@ -235,6 +233,13 @@ CUstream named_stream(CUstream stream) { return stream == CU_STREAM_LEGACY ? nul
 
 CUstream named_stream_per_thread(CUstream stream) {
   return stream == nullptr ? CU_STREAM_PER_THREAD : named_stream(stream);
+}
+
+bool has_context(CUstream stream) {
+  if (stream != nullptr && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+    return true;
+  CUcontext context = nullptr;
+  return real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr;
 }
 
 bool is_in_own_pool(CUdeviceptr address) { return holder_of(address) != nullptr; }
@@ -281,7 +286,6 @@ void make_room(Device& device, std::uint64_t bytes) {
   if (bytes <= left) return;
   const std::uint64_t missing = bytes - left;
   const std::uint64_t reserved = pool->reserved();
-  const RelaxedCapture relaxed;
   (void)pool->trim(reserved > missing ? reserved - missing : 0);
 }
 

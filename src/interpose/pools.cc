@@ -326,7 +326,10 @@ void settle_own_pools() {
 }
 
 pool::Segments* serving_pool(const Pool& pool, CUstream stream) {
-  if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed)) return nullptr;
+  if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed) ||
+      !has_context(stream)) {
+    return nullptr;
+  }
   return own_pool(static_cast<std::uint32_t>(pool.device - process().device), stream);
 }
 
@@ -343,6 +346,27 @@ CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool
   const Taking asked{
       capturing ? Way::kCaptured : way, bytes, {stream.handle, stream.id}, pool.device};
   return noted(result, asked, out);
+}
+
+template <typename Call>
+CUresult synchronized(Call call) {
+  const CUresult result = call();
+  reconcile_pools();
+  return result;
+}
+
+// What was freed on the stream before is idle after it.
+template <typename Call>
+CUresult synchronized_with(CUstream stream, Call call) {
+  CUdevice ordinal = 0;
+  const bool known = has_own_pools() && joined() && device_of_stream(stream, &ordinal);
+  pool::Segments* own = known ? opened_own_pool(static_cast<std::uint32_t>(ordinal)) : nullptr;
+  if (own == nullptr) return synchronized(call);
+  const pool::Segments::Marks marks = own->mark(named_stream(stream));
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) own->synchronized(marks);
+  reconcile_pools();
+  return result;
 }
 
 Stream plain(CUstream stream) {
@@ -559,17 +583,30 @@ VRAM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribut
 }
 
 // A synchronisation is where a driver gives back what pools keep above their threshold.
-#define VRAM_AFTER(symbol, ...)                     \
-  VRAM_ENTER(symbol, ##__VA_ARGS__);                \
-  const CUresult result = real.symbol(__VA_ARGS__); \
-  reconcile_pools();                                \
-  return result
-
 VRAM_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
-  VRAM_AFTER(cuStreamSynchronize, stream);
+  VRAM_ENTER(cuStreamSynchronize, stream);
+  return synchronized_with(stream, [&] { return real.cuStreamSynchronize(stream); });
 }
+
 VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
-  VRAM_AFTER(cuStreamSynchronize_ptsz, stream);
+  VRAM_ENTER(cuStreamSynchronize_ptsz, stream);
+  return synchronized_with(named_stream_per_thread(stream),
+                           [&] { return real.cuStreamSynchronize_ptsz(stream); });
 }
-VRAM_EXPORT CUresult cuCtxSynchronize() { VRAM_AFTER(cuCtxSynchronize); }
-VRAM_EXPORT CUresult cuEventSynchronize(CUevent event) { VRAM_AFTER(cuEventSynchronize, event); }
+
+VRAM_EXPORT CUresult cuCtxSynchronize() {
+  VRAM_ENTER(cuCtxSynchronize);
+  Here here{};
+  vram::pool::Segments* own = locate(&here) ? opened_own_pool(here.ordinal) : nullptr;
+  if (own == nullptr) return synchronized([] { return real.cuCtxSynchronize(); });
+  const auto marks = own->mark_all();
+  const CUresult result = real.cuCtxSynchronize();
+  if (result == CUDA_SUCCESS) own->synchronized(marks);
+  reconcile_pools();
+  return result;
+}
+
+VRAM_EXPORT CUresult cuEventSynchronize(CUevent event) {
+  VRAM_ENTER(cuEventSynchronize, event);
+  return synchronized([&] { return real.cuEventSynchronize(event); });
+}

@@ -42,7 +42,9 @@ namespace vram::pool {
   X(set_access, cuMemSetAccess)                        \
   X(stream_write, cuStreamWriteValue64_v2)             \
   X(stream_wait, cuStreamWaitValue64_v2)               \
+  X(stream_query, cuStreamQuery)                       \
   X(stream_is_capturing, cuStreamIsCapturing)          \
+  X(capture_mode, cuThreadExchangeStreamCaptureMode)   \
   X(stream_synchronize, cuStreamSynchronize)           \
   X(context_synchronize, cuCtxSynchronize)             \
   X(async_alloc, cuMemAllocFromPoolAsync)              \

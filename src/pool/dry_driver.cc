@@ -268,6 +268,10 @@ CUresult stream_is_capturing(CUstream, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
+CUresult stream_query(CUstream) {
+  const std::lock_guard<std::mutex> hold(dry.lock);
+  return dry.holding ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
 CUresult stream_synchronize(CUstream) { return CUDA_SUCCESS; }
 CUresult context_synchronize() { return CUDA_SUCCESS; }
 
@@ -299,6 +303,7 @@ constexpr DriverCalls table() {
   calls.unmap = unmap;
   calls.set_access = set_access;
   calls.stream_write = stream_write;
+  calls.stream_query = stream_query;
   calls.stream_is_capturing = stream_is_capturing;
   calls.stream_synchronize = stream_synchronize;
   calls.context_synchronize = context_synchronize;

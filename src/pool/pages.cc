@@ -1,6 +1,13 @@
 #include "pool/pages.h"
 
 namespace vram::pool {
+namespace {
+
+// Where nothing else lies on a 64-bit Linux, so that a program's own reservations lie where they
+// lie without this pool. A wish: the driver may place them elsewhere.
+constexpr CUdeviceptr kPreferredBase = CUdeviceptr{0x2} << 44;
+
+}  // namespace
 
 bool Holding::reserve(std::uint64_t bytes) {
   const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
@@ -49,8 +56,12 @@ CUresult Pages::open(const DriverCalls& driver, Holding* holding, CUdevice devic
   properties_.location.id = device;
   access_[0] = {properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   cards_ = 1;
-  const CUresult reserved = driver.address_reserve(&base_, span, page, 0, 0);
+  // A page on either side is never backed: a program that unmaps beyond its own reservation is told
+  // so, as without this one beside it.
+  const CUresult reserved =
+      driver.address_reserve(&base_, span + 2 * page, page, kPreferredBase, 0);
   if (reserved != CUDA_SUCCESS) return reserved;
+  base_ += page;
   span_ = span;
   const std::uint64_t pages = span / page;
   const bool noted = handle_of_.reserve(pages) && spare_.reserve(pages) && stranded_.reserve(pages);
@@ -82,7 +93,7 @@ void Pages::close() {
     if (handle_of_[page] != 0) (void)unback(page, 1);
   }
   (void)release_spare(spare_count_);
-  (void)driver_->address_free(base_, span_);
+  (void)driver_->address_free(base_ - page_, span_ + 2 * page_);
   span_ = 0;
 }
 

@@ -87,6 +87,21 @@ class Segments {
   // The pool's context was destroyed, and all work with it: what is left can be closed without it.
   void context_gone();
 
+  // A caller who waits for a stream, or for all, by himself makes marks before, and tells when the
+  // wait is over: what was freed there before the mark is idle then, without a ticket. Of very many
+  // streams only the first are marked.
+  struct Marks {
+    static constexpr unsigned kMost = 64;
+    unsigned count;
+    struct {
+      StreamId stream;
+      std::uint64_t ticket;
+    } of[kMost];
+  };
+  [[nodiscard]] Marks mark(CUstream stream);
+  [[nodiscard]] Marks mark_all();
+  void synchronized(const Marks& marks);
+
   // Gives idle memory back until at most `keep` bytes are reserved; waits for tickets, at most
   // about 100 ms. Returns the bytes given back.
   std::uint64_t trim(std::uint64_t keep);

@@ -277,6 +277,31 @@ std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by) {
   return before > after ? before - after : 0;
 }
 
+Segments::Marks Segments::mark(CUstream stream) {
+  const Locked hold(lock_);
+  Marks marks{};
+  if (const StreamId id = streams_.find(stream); id != 0) {
+    marks.of[marks.count++] = {id, streams_.next_ticket(id)};
+  }
+  return marks;
+}
+
+Segments::Marks Segments::mark_all() {
+  const Locked hold(lock_);
+  Marks marks{};
+  for (StreamId id = 1; id <= streams_.count() && marks.count < Marks::kMost; ++id) {
+    marks.of[marks.count++] = {id, streams_.next_ticket(id)};
+  }
+  return marks;
+}
+
+void Segments::synchronized(const Marks& marks) {
+  const Locked hold(lock_);
+  for (unsigned i = 0; i < marks.count; ++i) {
+    streams_.note_synchronized(marks.of[i].stream, marks.of[i].ticket);
+  }
+}
+
 std::uint64_t Segments::trim(std::uint64_t keep) { return let_go(keep, kWaitToTrim_ms); }
 
 std::uint64_t Segments::give_back_idle(std::uint64_t keep) { return let_go(keep, 0); }
@@ -382,7 +407,7 @@ CUresult Segments::allow(CUdevice other) {
 void Segments::forget_stream(CUstream stream) {
   {
     const Locked hold(lock_);
-    if (!streams_.knows(stream)) return;
+    if (streams_.find(stream) == 0) return;
   }
   const Growing growing(growth_);
   const Current current(driver_, context_);

@@ -48,12 +48,9 @@ StreamId Streams::reusable() const {
 }
 
 StreamId Streams::id_of(CUstream stream) {
+  StreamId id = find(stream);
+  if (id != 0) return id;
   const std::uint64_t thread = thread_of(stream);
-  for (StreamId id = 1; id <= used_; ++id) {
-    const Stream& known = streams_[id];
-    if (known.handle == stream && known.thread == thread && !known.closed) return id;
-  }
-  StreamId id = 0;
   if (used_ + 1 < arena::kMaxStreams) {
     id = ++used_;
   } else {
@@ -78,7 +75,12 @@ bool Streams::issue(StreamId id) {
   // The handle means the caller's own stream in every thread: the other's is out of reach.
   if (stream.thread != 0 && stream.thread != thread_of(stream.handle)) {
     if (driver_->context_synchronize() != CUDA_SUCCESS) return false;
-    stream.word->store(++stream.issued, std::memory_order_release);
+    note_synchronized(id, stream.issued + 1);
+    return true;
+  }
+  // An idle stream needs no ticket.
+  if (driver_->stream_query != nullptr && driver_->stream_query(stream.handle) == CUDA_SUCCESS) {
+    note_synchronized(id, stream.issued + 1);
     return true;
   }
   const CUdeviceptr word = device_words_ + id * sizeof(std::uint64_t);
@@ -89,15 +91,26 @@ bool Streams::issue(StreamId id) {
   }
   // A card without stream memory operations: wait here.
   if (driver_->stream_synchronize(stream.handle) != CUDA_SUCCESS) return false;
-  stream.word->store(++stream.issued, std::memory_order_release);
+  note_synchronized(id, stream.issued + 1);
   return true;
 }
 
-bool Streams::knows(CUstream stream) const {
+StreamId Streams::find(CUstream stream) const {
+  const std::uint64_t thread = thread_of(stream);
   for (StreamId id = 1; id <= used_; ++id) {
-    if (streams_[id].handle == stream && !streams_[id].closed) return true;
+    const Stream& known = streams_[id];
+    if (known.handle == stream && known.thread == thread && !known.closed) return id;
   }
-  return false;
+  return 0;
+}
+
+// The ticket counts as issued: the next one is a later one.
+void Streams::note_synchronized(StreamId id, std::uint64_t ticket) {
+  Stream& stream = streams_[id];
+  if (stream.issued < ticket) stream.issued = ticket;
+  if (stream.waited_for.load(std::memory_order_relaxed) < ticket) {
+    stream.waited_for.store(ticket, std::memory_order_release);
+  }
 }
 
 void Streams::forget(CUstream stream) {

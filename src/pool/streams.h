@@ -38,8 +38,12 @@ class Streams {
   // the driver refuses; ask again later.
   bool issue(StreamId id);
   [[nodiscard]] bool passed(StreamId id, std::uint64_t ticket) const {
-    return id == 0 || streams_[id].word->load(std::memory_order_acquire) >= ticket;
+    return id == 0 || passed_on(id) >= ticket;
   }
+  // The stream has been waited for since `ticket` was its next one.
+  void note_synchronized(StreamId id, std::uint64_t ticket);
+  // The stream's number if it is known; 0: it is not.
+  [[nodiscard]] StreamId find(CUstream stream) const;
   [[nodiscard]] arena::Idle idle() const {
     return {[](const void* self, StreamId id, std::uint64_t ticket) {
               return static_cast<const Streams*>(self)->passed(id, ticket);
@@ -47,15 +51,13 @@ class Streams {
             this};
   }
 
-  [[nodiscard]] bool knows(CUstream stream) const;
   // The stream is about to be destroyed: its handle may come back as another stream.
   void forget(CUstream stream);
 
   // Of all streams together; grows when any passes.
   [[nodiscard]] std::uint64_t passed_tickets() const {
     std::uint64_t sum = 0;
-    for (StreamId id = 1; id <= used_; ++id)
-      sum += streams_[id].word->load(std::memory_order_acquire);
+    for (StreamId id = 1; id <= used_; ++id) sum += passed_on(id);
     return sum;
   }
   // Whether a ticket that was issued has not passed yet.
@@ -74,10 +76,16 @@ class Streams {
     std::uint64_t thread;  // of a per-thread default stream; else 0
     bool closed;           // forgotten
     std::uint64_t issued;
+    std::atomic<std::uint64_t> waited_for;  // tickets that passed because somebody waited
     std::atomic<std::uint64_t>* word;
   };
 
   [[nodiscard]] StreamId reusable() const;
+  [[nodiscard]] std::uint64_t passed_on(StreamId id) const {
+    const std::uint64_t written = streams_[id].word->load(std::memory_order_acquire);
+    const std::uint64_t waited_for = streams_[id].waited_for.load(std::memory_order_acquire);
+    return written > waited_for ? written : waited_for;
+  }
 
   const DriverCalls* driver_ = nullptr;
   void* words_ = nullptr;

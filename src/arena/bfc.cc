@@ -48,12 +48,16 @@ Bfc::~Bfc() {
   for (const Region& region : regions_.all()) source_.free(region.range);
 }
 
+Bfc::Want Bfc::want_of(const BfcRequest& request) {
+  return {request.bytes, rounded_up(request.bytes), std::max(request.alignment, kBfcGranule),
+          request.freed_before, request.largest_region / kBfcGranule * kBfcGranule};
+}
+
 base::Expected<std::uint64_t, BfcError> Bfc::allocate(const BfcRequest& request) {
   if (request.bytes == 0) return BfcError::kZeroBytes;
   if (!std::has_single_bit(request.alignment)) return BfcError::kBadAlignment;
   if (request.bytes > kLargest) return BfcError::kOutOfMemory;
-  const Want want{request.bytes, rounded_up(request.bytes),
-                  std::max(request.alignment, kBfcGranule), request.freed_before};
+  const Want want = want_of(request);
   const ChunkSlot slot = obtain(want);
   if (slot == kNoChunk) return BfcError::kOutOfMemory;
 
@@ -81,12 +85,18 @@ ChunkSlot Bfc::obtain(const Want& want) {
 
 // A free chunk cut to size, out of its bin.
 ChunkSlot Bfc::take(const Want& want) {
+  const ChunkSlot slot = first_fitting(want);
+  if (slot == kNoChunk) return kNoChunk;
+  bins_.remove(slot);
+  return carve(slot, want);
+}
+
+ChunkSlot Bfc::first_fitting(const Want& want) const {
   for (ChunkSlot slot = bins_.first_of(want.rounded); slot != kNoChunk; slot = bins_.after(slot)) {
     const Chunk& chunk = chunks_[slot];
     if (want.freed_before > 0 && want.freed_before < chunk.freed_at) continue;
     if (chunk.size - want.rounded < padding(chunk.address, want.alignment)) continue;
-    bins_.remove(slot);
-    return carve(slot, want);
+    return slot;
   }
   return kNoChunk;
 }

@@ -52,6 +52,8 @@ struct BfcRequest {
   std::uint64_t alignment = kBfcGranule;  // a power of two
   // Only chunks freed at or before this count will do; 0: any will.
   std::uint64_t freed_before = 0;
+  // The source is not asked for more at once, bytes.
+  std::uint64_t largest_region = ~std::uint64_t{0};
 };
 
 enum class BfcError : std::uint8_t {
@@ -99,6 +101,17 @@ class Bfc {
 
   [[nodiscard]] std::optional<BfcAllocation> find(std::uint64_t address) const;
 
+  // Counts from the next request on; what is above it already stays until it is freed or trimmed.
+  void set_limit(std::uint64_t bytes);
+
+  // Gives regions without an allocation back, the last ones first, until the pool has at most
+  // `keep` bytes. Returns the bytes given back.
+  std::uint64_t trim(std::uint64_t keep);
+
+  // The region that the source would be asked for first, bytes; 0: a free chunk would do, or the
+  // limit is in the way. Walks what `allocate` would walk, and changes nothing.
+  [[nodiscard]] std::uint64_t region_for(const BfcRequest& request) const;
+
   // With a counter, each free takes its next value, and the freed chunk is held back from merging
   // until `set_safe_frontier` has passed that. Null: chunks freed from now on are free at once.
   // The counter outlives the arena.
@@ -126,11 +139,14 @@ class Bfc {
     std::uint64_t rounded;    // bytes, to the granule
     std::uint64_t alignment;  // at least the granule
     std::uint64_t freed_before;
+    std::uint64_t largest_region;
   };
   enum class Held : std::uint8_t { kStaysApart, kMerges };
 
+  static Want want_of(const BfcRequest& request);
   ChunkSlot obtain(const Want& want);
   ChunkSlot take(const Want& want);
+  ChunkSlot first_fitting(const Want& want) const;
   ChunkSlot carve(ChunkSlot slot, const Want& want);
   void split(ChunkSlot slot, std::uint64_t bytes);
   ChunkSlot coalesce(ChunkSlot slot, Held held);
@@ -150,7 +166,7 @@ class Bfc {
   bool merge_until(std::uint64_t bytes);
 
   RegionSource& source_;
-  const BfcOptions options_;
+  BfcOptions options_;
   const std::uint64_t most_waste_;  // bytes
   std::uint64_t next_region_;       // bytes
   std::uint64_t next_id_ = 1;

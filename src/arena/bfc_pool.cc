@@ -12,6 +12,8 @@ namespace {
 // around.
 constexpr std::uint64_t kLargestRegion = std::uint64_t{1} << 62;
 
+constexpr std::uint64_t kSmallestRegion = std::uint64_t{2} << 20;
+
 // How much of a size a refused request keeps, in the original's arithmetic: a float holds 24 bits,
 // so that large sizes come out a little off nine tenths, and the pool's size depends on it.
 constexpr float kKept = 0.9F;
@@ -37,7 +39,8 @@ bool Bfc::extend(const Want& want) {
   if (want.rounded > available) return false;
   const bool fits = want.rounded <= next_region_;
   while (want.rounded > next_region_) next_region_ *= 2;
-  const std::optional<Range> range = ask(want, std::min(next_region_, available));
+  const std::uint64_t most = std::min(available, want.largest_region);
+  const std::optional<Range> range = ask(want, std::min(next_region_, most));
   if (!range) return false;
   // A region made larger for this request was doubled already.
   if (fits && next_region_ < kLargestRegion) next_region_ *= 2;
@@ -85,6 +88,33 @@ ChunkSlot Bfc::last_of(const Region& region) const {
   ChunkSlot slot = region.first;
   while (chunks_[slot].next != kNoChunk) slot = chunks_[slot].next;
   return slot;
+}
+
+void Bfc::set_limit(std::uint64_t bytes) {
+  options_.limit = std::min(bytes, kLargestRegion);
+  stats_.bytes_limit = options_.limit;
+  // Of a limit of nothing no region follows by doubling.
+  if (next_region_ == 0) next_region_ = kSmallestRegion;
+}
+
+std::uint64_t Bfc::trim(std::uint64_t keep) {
+  const std::uint64_t before = stats_.pool_bytes;
+  std::vector<Region>& regions = regions_.all();
+  for (std::size_t i = regions.size(); i-- > 0 && stats_.pool_bytes > keep;) {
+    if (!wholly_free(regions[i])) continue;
+    give_back(regions[i]);
+    regions.erase(regions.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return before - stats_.pool_bytes;
+}
+
+std::uint64_t Bfc::region_for(const BfcRequest& request) const {
+  const Want want = want_of(request);
+  const std::uint64_t available = unallocated() / kBfcGranule * kBfcGranule;
+  if (want.rounded > available || first_fitting(want) != kNoChunk) return 0;
+  std::uint64_t region = next_region_;
+  while (want.rounded > region) region *= 2;
+  return std::min(region, available);
 }
 
 // Gives back the regions without an allocation, if with them the request could fit the limit.

@@ -260,5 +260,68 @@ TEST(BfcPool, ManyCollectionsDoNotWrapTheNextRegionAround) {
   EXPECT_EQ(bfc.stats().pool_bytes, 4 * kMiB);
 }
 
+TEST(BfcPool, ALimitThatChangesCountsFromTheNextRequestOn) {
+  PretendRegions regions({});
+  Bfc bfc(regions, growing(0));
+  EXPECT_EQ(take(bfc, kMiB), 0U);
+  bfc.set_limit(4 * kMiB);
+  EXPECT_NE(take(bfc, kMiB), 0U);
+  bfc.set_limit(kMiB);
+  EXPECT_EQ(bfc.stats().bytes_limit, kMiB);
+  EXPECT_NE(take(bfc, kMiB), 0U) << "the pool has it already";
+  EXPECT_EQ(take(bfc, kMiB), 0U);
+  EXPECT_EQ(bfc.stats().pool_bytes, 2 * kMiB);
+}
+
+TEST(BfcPool, TrimGivesBackRegionsWithoutAnAllocationAndNoMoreThanAsked) {
+  PretendRegions regions({});
+  Bfc bfc(regions, growing(1024 * kMiB));
+  const std::uint64_t first = take(bfc, 2 * kMiB);
+  const std::uint64_t second = take(bfc, 4 * kMiB);
+  const std::uint64_t third = take(bfc, 8 * kMiB);
+  EXPECT_TRUE(bfc.free(second));
+  EXPECT_TRUE(bfc.free(third));
+  EXPECT_EQ(bfc.trim(6 * kMiB), 8 * kMiB);
+  EXPECT_EQ(bfc.trim(0), 4 * kMiB);
+  EXPECT_EQ(bfc.trim(0), 0U);
+  EXPECT_EQ(regions.held, 2 * kMiB);
+  EXPECT_EQ(regions.wrong_frees, 0U);
+  EXPECT_TRUE(bfc.free(first));
+  EXPECT_NE(take(bfc, 2 * kMiB), 0U);
+  EXPECT_EQ(fault_of(bfc), "");
+}
+
+TEST(BfcPool, TheRegionForARequestIsTheOneThatTheSourceIsAskedFor) {
+  PretendRegions regions({});
+  Bfc bfc(regions, growing(100 * kMiB));
+  for (const std::uint64_t bytes : {kMiB, 5 * kMiB, kMiB, 20 * kMiB, 3 * kMiB}) {
+    BfcRequest request;
+    request.bytes = bytes;
+    const std::uint64_t expected = bfc.region_for(request);
+    const std::size_t before = regions.asked.size();
+    EXPECT_NE(take(bfc, bytes), 0U);
+    ASSERT_EQ(regions.asked.size(), before + (expected != 0 ? 1 : 0)) << bytes;
+    if (expected != 0) {
+      EXPECT_EQ(regions.asked.back(), expected);
+    }
+  }
+  BfcRequest too_much;
+  too_much.bytes = 90 * kMiB;
+  EXPECT_EQ(bfc.region_for(too_much), 0U);
+}
+
+TEST(BfcPool, ARequestMaySayHowLargeARegionItMayTake) {
+  PretendRegions regions({});
+  Bfc bfc(regions, growing(100 * kMiB));
+  BfcRequest request;
+  request.bytes = 5 * kMiB;
+  request.largest_region = 5 * kMiB - 1;
+  EXPECT_FALSE(static_cast<bool>(bfc.allocate(request)));
+  EXPECT_TRUE(regions.asked.empty());
+  request.largest_region = 5 * kMiB;
+  EXPECT_TRUE(static_cast<bool>(bfc.allocate(request)));
+  EXPECT_EQ(regions.asked, Sizes{5 * kMiB});
+}
+
 }  // namespace
 }  // namespace vram::arena

@@ -58,6 +58,7 @@ class TestPool : public pool::MemoryPool {
     return true;
   }
   bool record_use(CUdeviceptr address, CUstream) override { return blocks_.count(address) != 0; }
+  void forget_stream(CUstream) override {}
   std::uint64_t trim(std::uint64_t keep) override {
     const std::scoped_lock lock(mutex_);
     const std::uint64_t to = std::max(keep, in_use_);

@@ -88,6 +88,9 @@ class DriverAsyncPool final : public MemoryPool {
     return driver_.stream_synchronize(stream) == CUDA_SUCCESS;
   }
 
+  // The driver's pool keeps its own order.
+  void forget_stream(CUstream /*stream*/) override {}
+
   std::uint64_t trim(std::uint64_t keep) override {
     const Current current(driver_, card_->context());
     const std::uint64_t before = reading(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);

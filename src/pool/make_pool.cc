@@ -11,8 +11,9 @@ MadePool make_pool(const DriverCalls& driver, const Options& options) {
     case Kind::kDriverAsync:
       return make_driver_async_pool(std::move(*card), options);
     case Kind::kBfc:
+      return make_bfc_pool(std::move(*card), options);
     case Kind::kHost:
-      break;
+      return make_host_pool(std::move(*card), options);
   }
   return Failure{CUDA_ERROR_NOT_SUPPORTED, "vram: no such kind of pool"};
 }

@@ -22,10 +22,12 @@
 namespace vram::pool {
 
 enum class Kind : std::uint8_t {
-  kSegments,     // the default: reserved addresses, mapped pages, thread caches, gives back
-  kBfc,          // TensorFlow's allocator over cuMemAlloc: one block, or growing regions
+  kSegments,  // the default: reserved addresses, mapped pages, thread caches, gives back
+  // TensorFlow's allocator over cuMemAlloc: one block, or growing regions. For one stream, as
+  // there: more are safe, but what they free is free only when they have passed it.
+  kBfc,
   kDriverAsync,  // the driver's own stream-ordered pool
-  kHost,         // pinned host memory
+  kHost,         // pinned host memory, in growing regions
 };
 
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
@@ -89,6 +91,10 @@ class MemoryPool {
   [[nodiscard]] virtual bool free(CUdeviceptr address, CUstream stream) = 0;
   // The block is also used by work that is already on this stream.
   [[nodiscard]] virtual bool record_use(CUdeviceptr address, CUstream stream) = 0;
+
+  // To be called before a stream that the pool has seen is destroyed: its handle may come back as
+  // another stream.
+  virtual void forget_stream(CUstream stream) = 0;
 
   // Gives memory that is not in use back to the driver until at most `keep` bytes are reserved.
   // Returns the bytes given back.

@@ -8,9 +8,9 @@ std::uint64_t free_of(const Info& info) {
 }
 
 // The limit under which the request would have fitted, in whole MiB.
-std::uint64_t fitting_limit(const Info& info, std::uint64_t bytes) {
+std::uint64_t fitting_limit(const Terms& terms, std::uint64_t bytes) {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-  return (info.in_use + bytes + kMiB - 1) / kMiB * kMiB;
+  return (terms.counted + bytes + kMiB - 1) / kMiB * kMiB;
 }
 
 }  // namespace
@@ -21,18 +21,18 @@ double fragmentation_of(const Info& info) {
   return static_cast<double>(free - info.largest_free) / static_cast<double>(free);
 }
 
-std::string refusal(const Info& info, std::uint64_t bytes, CUresult result) {
+std::string refusal(const Info& info, std::uint64_t bytes, CUresult result, const Terms& terms) {
   const std::string wanted = "vram: out of memory: " + in_words(bytes) + " asked for, " +
                              in_words(info.in_use) + " of " + in_words(info.reserved) +
                              " reserved in use";
   if (result != CUDA_ERROR_OUT_OF_MEMORY) {
     return wanted + "; the driver answered with error " + std::to_string(static_cast<int>(result));
   }
-  if (info.limit != kNoLimit && fitting_limit(info, bytes) > info.limit) {
+  if (info.limit != kNoLimit && fitting_limit(terms, bytes) > info.limit) {
     return wanted + ", limit " + in_words(info.limit) + "; a limit of " +
-           in_words(fitting_limit(info, bytes)) + " would do";
+           in_words(fitting_limit(terms, bytes)) + " would do";
   }
-  return wanted + "; the card has no more: `vram ps` shows who holds its memory";
+  return wanted + "; " + terms.otherwise;
 }
 
 std::string report_of(const Info& info, std::uint64_t wanted) {

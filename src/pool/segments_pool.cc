@@ -61,6 +61,7 @@ class SegmentsPool final : public MemoryPool {
   bool record_use(CUdeviceptr address, CUstream stream) override {
     return segments_.record_use(address, stream);
   }
+  void forget_stream(CUstream stream) override { segments_.forget_stream(stream); }
   std::uint64_t trim(std::uint64_t keep) override { return segments_.trim(keep); }
   void set_limit(std::uint64_t bytes) override { segments_.set_limit(bytes); }
 

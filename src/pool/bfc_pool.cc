@@ -35,7 +35,6 @@ class BfcPool final : public MemoryPool {
   BfcPool(std::unique_ptr<Card> card, const Options& options, Memory memory)
       : card_(std::move(card)),
         memory_(memory),
-        greedy_(!options.growth),
         wait_(options.wait_ms),
         budget_(options.budget),
         limit_(options.limit),
@@ -111,7 +110,7 @@ class BfcPool final : public MemoryPool {
     {
       const std::lock_guard<std::mutex> hold(lock_);
       limit_ = bytes;
-      bfc_->set_limit(arena_limit(bytes));
+      bfc_->set_limit(bytes);
       ++frees_;
     }
     returned_.notify_all();
@@ -161,18 +160,13 @@ class BfcPool final : public MemoryPool {
     CUresult refusal;
   };
 
-  arena::BfcOptions arena_options(const Options& options) const {
+  static arena::BfcOptions arena_options(const Options& options) {
     arena::BfcOptions arena;
-    arena.limit = arena_limit(options.limit);
+    arena.limit = options.limit;
     arena.growth = options.growth;
     arena.garbage_collection = options.garbage_collection;
     arena.internal_fragmentation_fraction = options.fragmentation_fraction;
     return arena;
-  }
-
-  // Without a limit a pool that takes all at once begins with the card.
-  std::uint64_t arena_limit(std::uint64_t limit) const {
-    return limit == kNoLimit && greedy_ ? card_->total() : limit;
   }
 
   const char* name() const { return memory_ == Memory::kHost ? "host" : "device"; }
@@ -295,7 +289,6 @@ class BfcPool final : public MemoryPool {
 
   const std::unique_ptr<Card> card_;
   const Memory memory_;
-  const bool greedy_;
   const milliseconds wait_;
   const std::shared_ptr<Budget> budget_;
   mutable std::mutex lock_;

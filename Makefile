@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check tidy asan tsan fuzz install clean
+.PHONY: help setup build demo test check tidy asan tsan fuzz install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s'|' 2>/dev/null || \
@@ -44,6 +44,9 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS (10) seconds
 
 install: build ## install under PREFIX (/usr/local), with DESTDIR respected
 	@tools/step "install" cmake --install build --prefix $(PREFIX)
+
+uninstall: ## remove what the last install put there
+	@tools/step "uninstall" cmake -DMANIFEST=build/install_manifest.txt -P cmake/Uninstall.cmake
 
 clean: ## remove what was built; fetched headers stay
 	@find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true

@@ -1,5 +1,6 @@
 # How every target of the project is compiled: warnings, sanitizers, and the two worlds code lives in.
 #   vram_layer(NAME ...)           ordinary code (the command, the daemon, the simulator, tests)
+#   vram_library_layer(NAME ...)   the same, for what also goes into libvram.so: hidden but for VRAM_API
 #   vram_injected_layer(NAME ...)  code that ends up inside somebody else's program: no exceptions,
 #                                  no run-time type information, nothing of libstdc++ but headers
 #   vram_test(NAME ...)            a GoogleTest executable, every test of it known to CTest; one labelled no-asan
@@ -35,6 +36,11 @@ target_compile_options(vram_injected_flags INTERFACE -fvisibility=hidden -mcx16
 function(vram_layer name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PUBLIC vram_flags Threads::Threads)
+endfunction()
+
+function(vram_library_layer name)
+  vram_layer(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 function(vram_injected_layer name)

@@ -1,0 +1,21 @@
+# cmake -DMANIFEST=build/install_manifest.txt -P cmake/Uninstall.cmake: removes what `cmake --install` put there last,
+# and the folders named after the project that are empty then. DESTDIR is respected.
+file(STRINGS ${MANIFEST} files)
+set(folders "")
+foreach(file ${files})
+  file(REMOVE $ENV{DESTDIR}${file})
+  set(folder ${file})
+  while(folder MATCHES "/vram/")
+    cmake_path(GET folder PARENT_PATH folder)
+    list(APPEND folders $ENV{DESTDIR}${folder})
+  endwhile()
+endforeach()
+# The inner ones first.
+list(REMOVE_DUPLICATES folders)
+list(SORT folders ORDER DESCENDING)
+foreach(folder ${folders})
+  file(GLOB inside ${folder}/*)
+  if(IS_DIRECTORY ${folder} AND NOT inside)
+    file(REMOVE_RECURSE ${folder})
+  endif()
+endforeach()

@@ -11,7 +11,7 @@ import sys
 def main():
     page, examples = sys.argv[1], sys.argv[2]
     text = open(page, encoding="utf-8").read()
-    shown = re.findall(r"^`examples/([\w.]+)`:\n\n```cpp\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    shown = re.findall(r"^`examples/([\w./]+)`:\n\n```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     wrong = [name for name, body in shown
              if open(os.path.join(examples, name), encoding="utf-8").read() != body]
     for name in wrong:

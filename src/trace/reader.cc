@@ -18,6 +18,16 @@ bool parse_number(std::string_view text, Number* out) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
+// A file that is no trace may have anything in a word, and a whole page of it.
+std::string quotable(std::string_view word) {
+  constexpr std::size_t kMost = 40;
+  std::string text(word.substr(0, kMost));
+  for (char& c : text) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return word.size() > kMost ? text + "..." : text;
+}
+
 }  // namespace
 
 // The words of a line. Every failure is "expected WHAT, found WHAT".
@@ -44,7 +54,7 @@ class Reader::Line {
 
   [[nodiscard]] std::string expected(const std::string& what) const {
     return "expected " + what + ", found " +
-           (at_end_ ? "the end of the line" : "'" + std::string(word_) + "'");
+           (at_end_ ? "the end of the line" : "'" + quotable(word_) + "'");
   }
 
  private:
@@ -145,7 +155,7 @@ Reader::Parsed Reader::parse_record(Line* line, Event* event) {
   } else if (what == "f") {
     fault = parse_free(line, event);
   } else if (version_ == 0) {
-    return "expected 'a' or 'f', found '" + what + "'";
+    return "expected 'a' or 'f', found '" + quotable(what) + "'";
   } else if (what == "x") {
     event->kind = Kind::kRefused;
     fault = line->number("BYTES", &event->bytes);
@@ -161,7 +171,7 @@ Reader::Parsed Reader::parse_record(Line* line, Event* event) {
   } else if (what == "p") {
     return parse_process(line, event);
   } else {
-    return "expected one of 'a f x b e l p q', found '" + what + "'";
+    return "expected one of 'a f x b e l p q', found '" + quotable(what) + "'";
   }
   if (!fault.empty()) return fault;
   return true;

@@ -7,6 +7,7 @@
 
 namespace vram::cli {
 
+Result<Done> replay_traces(const ReplayOptions& options);
 Result<Done> show_jobs(const PsOptions& options);
 Result<Done> show_devices(const DevicesOptions& options);
 Result<Done> change_limit(const LimitOptions& options);

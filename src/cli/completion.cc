@@ -22,6 +22,7 @@ struct Verb {
   std::string name, help;
   std::vector<Word> options;
   std::vector<std::string> positionals;  // known values of the first positional
+  bool takes_files = false;
 };
 
 const std::map<std::string, std::vector<std::string>>& known_values() {
@@ -29,6 +30,8 @@ const std::map<std::string, std::vector<std::string>>& known_values() {
       {"--profile", {"shared", "serve", "train"}},
       {"--on-failure", {"refuse", "allow"}},
       {"--alloc", {"driver", "vram"}},
+      {"--pool", {"segments", "bfc", "driver-async", "all"}},
+      {"--card", {"24GiB", "80GiB", "141GiB"}},
       {"--limit", {"1GiB", "2GiB", "4GiB", "8GiB", "50%"}},
       {"--sim", {"1x24GiB", "2x24GiB", "1x141GiB"}}};
   return values;
@@ -65,6 +68,8 @@ std::vector<Verb> verbs_of(const CLI::App& root) {
       const std::vector<Word> more = words_of(*inner);
       verb.options.insert(verb.options.end(), more.begin(), more.end());
     }
+    const CLI::Option* file = app->get_option_no_throw("FILE");
+    verb.takes_files = file != nullptr && file->get_positional();
     if (verb.name == "env") verb.positionals = framework_names();
     if (verb.name == "completion") verb.positionals = {"bash", "zsh", "fish"};
     verbs.push_back(std::move(verb));
@@ -97,13 +102,14 @@ std::string bash_values(const Verb& verb) {
 }
 
 std::string bash(const std::vector<Verb>& verbs) {
-  std::string names, values, options, with_value;
+  std::string names, values, options, with_value, with_files;
   for (const Verb& verb : verbs) {
     names += (names.empty() ? "" : " ") + verb.name;
     values += bash_values(verb);
     std::string words = option_names(verb.options);
     if (!verb.positionals.empty()) words += " " + joined(verb.positionals);
     options += "    " + verb.name + ") words=\"" + words + "\" ;;\n";
+    if (verb.takes_files) with_files += (with_files.empty() ? "" : "|") + verb.name;
     if (!starts_program(verb.name)) continue;
     for (const Word& word : verb.options) {
       if (word.takes_value) with_value += (with_value.empty() ? "" : "|") + word.name;
@@ -146,6 +152,11 @@ std::string bash(const std::vector<Verb>& verbs) {
          "  if { [ \"$verb\" = run ] || [ \"$verb\" = trace ]; } && [ \"${cur:0:1}\" != - ]; then\n"
          "    COMPREPLY+=($(compgen -c -- \"$cur\"))\n"
          "  fi\n"
+         "  case $verb in\n"
+         "    " +
+         with_files +
+         ") [ \"${cur:0:1}\" = - ] || COMPREPLY+=($(compgen -f -- \"$cur\")) ;;\n"
+         "  esac\n"
          "  if [ \"$verb\" = limit ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n"
          "    COMPREPLY+=($(compgen -W \"$(vram ps 2>/dev/null | awk 'NR > 1 && $1 != \"-\" {print "
          "$1}')\" -- \"$cur\"))\n"
@@ -179,6 +190,7 @@ std::string zsh(const std::vector<Verb>& verbs) {
           " \\\n        '" + word.name + "[" + zsh_quoted(word.help) + "]" + zsh_value(word) + "'";
     }
     if (starts_program(verb.name)) cases += " \\\n        '*::command:_normal'";
+    if (verb.takes_files) cases += " \\\n        '*:file:_files'";
     if (!verb.positionals.empty())
       cases += " \\\n        '1:value:(" + joined(verb.positionals) + ")'";
     cases += "\n      ;;\n";
@@ -229,6 +241,7 @@ std::string fish(const std::vector<Verb>& verbs) {
     }
     if (!verb.positionals.empty())
       text += when + "-a " + fish_quoted(joined(verb.positionals)) + "\n";
+    if (verb.takes_files) text += when + "-F\n";
     if (starts_program(verb.name)) text += when + "-a '(__fish_complete_subcommand)'\n";
   }
   return text;

@@ -48,6 +48,7 @@ int report_usage(const CLI::App& root, const CLI::ParseError& error, const std::
 }
 
 Result<Done> dispatch(const CLI::App& root, const Options& options) {
+  if (root.got_subcommand("replay")) return vram::cli::replay_traces(options.replay);
   if (root.got_subcommand("ps")) return vram::cli::show_jobs(options.ps);
   if (root.got_subcommand("devices")) return vram::cli::show_devices(options.devices);
   if (root.got_subcommand("limit")) return vram::cli::change_limit(options.limit);

@@ -62,6 +62,31 @@ void add_trace(CLI::App* root, TraceOptions* options) {
   add_run_options(trace, &options->run);
 }
 
+void number(CLI::App* app, const std::string& name, std::optional<std::uint32_t>* to,
+            const std::string& help) {
+  app->add_option_function<std::uint32_t>(
+         name, [to](std::uint32_t given) { *to = given; }, help)
+      ->type_name("N");
+}
+
+void add_replay(CLI::App* root, ReplayOptions* options) {
+  CLI::App* replay = root->add_subcommand("replay", "run recorded traces through a memory pool");
+  replay->add_option("FILE", options->files, "traces of 'vram trace'")
+      ->type_name("FILE")
+      ->required();
+  replay->add_option("--pool", options->pool, "segments (the default), bfc, driver-async or all")
+      ->type_name("NAME");
+  text(replay, "-m,--limit", &options->limit, "SIZE", "what the pool may hold: 4GiB, 40%");
+  replay->add_flag("--smallest-limit", options->smallest_limit,
+                   "find the smallest limit at which a trace completes");
+  text(replay, "--card", &options->card, "SIZE", "the size of the card, without --real or --sim");
+  replay->add_flag("--real", options->real, "on the first card of this machine");
+  add_sim(replay, &options->sim);
+  number(replay, "--process", &options->process, "which process of the trace");
+  number(replay, "--device", &options->device, "which of the trace's cards");
+  replay->add_flag("--json", options->json, "machine-readable, sizes in bytes");
+}
+
 void add_ps(CLI::App* root, PsOptions* options) {
   CLI::App* ps = root->add_subcommand("ps", "show who holds GPU memory");
   add_sim(ps, &options->sim);
@@ -142,6 +167,7 @@ std::unique_ptr<CLI::App> make_options(Options* options) {
   root->footer("Manual: man vram. Sizes: 4GiB = 4Gi = 4G (1024), 4GB (1000), 40% of a card.");
   add_run(root.get(), &options->run);
   add_trace(root.get(), &options->trace);
+  add_replay(root.get(), &options->replay);
   add_ps(root.get(), &options->ps);
   add_devices(root.get(), &options->devices);
   add_limit(root.get(), &options->limit);

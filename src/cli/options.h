@@ -4,6 +4,7 @@
 // manual page come.
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,16 @@ struct TraceOptions {
   std::optional<std::string> recover;
   bool force = false;
   bool as_is = false;
+};
+
+struct ReplayOptions {
+  std::vector<std::string> files;
+  std::string pool = "segments";
+  std::optional<std::string> limit, card, sim;
+  std::optional<std::uint32_t> process, device;
+  bool real = false;
+  bool smallest_limit = false;
+  bool json = false;
 };
 
 struct PsOptions {
@@ -61,6 +72,7 @@ struct CompletionOptions {
 struct Options {
   RunOptions run;
   TraceOptions trace;
+  ReplayOptions replay;
   PsOptions ps;
   DevicesOptions devices;
   LimitOptions limit;

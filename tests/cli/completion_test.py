@@ -25,11 +25,11 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         return set(result.stdout.split())
 
     def test_commands(self):
-        self.assertEqual(self.offered(""), {"run", "trace", "ps", "devices", "limit", "env", "config", "completion", "--help", "--version"})
+        self.assertEqual(self.offered(""), {"run", "trace", "replay", "ps", "devices", "limit", "env", "config", "completion", "--help", "--version"})
         self.assertEqual(self.offered("de"), {"devices"})
 
     def test_options_are_those_of_the_help(self):
-        for verb in ("run", "trace", "ps", "devices", "limit", "env"):
+        for verb in ("run", "trace", "replay", "ps", "devices", "limit", "env"):
             shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", self.vram(verb, "--help").stdout.split("Options:")[1]
                                    .split("Exit status")[0]))
             self.assertEqual(self.offered(verb, "-"), shown, verb)
@@ -41,6 +41,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         self.assertEqual(self.offered("run", "-m", "4"), {"4GiB"})
         self.assertEqual(self.offered("run", "--limit", "4"), {"4GiB"})
         self.assertEqual(self.offered("ps", "--sim", "2"), {"2x24GiB"})
+        self.assertEqual(self.offered("replay", "--pool", ""), {"segments", "bfc", "driver-async", "all"})
         self.assertEqual(self.offered("env", "j"), {"jax"})
         self.assertEqual(self.offered("config", ""), {"show", "--origin", "--json", "--help", "-h"})
         self.assertEqual(self.offered("completion", "z"), {"zsh"})
@@ -53,6 +54,12 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         self.assertIn("python3", self.offered("trace", "-o", "t.gz", "pytho"))
         self.assertEqual(self.offered("trace", "-o", "t.gz", "--", "cat", self.folder + "/da"), {self.folder + "/data.txt"})
         self.assertEqual(self.offered("trace", "-o", self.folder + "/da"), {self.folder + "/data.txt"})
+
+    def test_traces(self):
+        trace = self.script("run.vtrace.gz", "")
+        self.assertEqual(self.offered("replay", self.folder + "/ru"), {trace})
+        self.assertEqual(self.offered("replay", trace, self.folder + "/ru"), {trace})
+        self.assertEqual(self.offered("replay", "--re"), {"--real"})
 
     def test_jobs(self):
         process = self.start("run", "-m", "4GiB", "--sim", "1x24GiB", "--", "sleep", "60")

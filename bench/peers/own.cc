@@ -44,6 +44,35 @@ class SegmentsAllocator final : public Allocator {
   std::unique_ptr<pool::Segments> segments_;
 };
 
+class Bfc final : public Allocator {
+ public:
+  explicit Bfc(const DriverCalls& driver) : driver_(driver) {}
+  std::string name() const override { return "vram BFC"; }
+  bool open(std::size_t limit) override {
+    pool::Options options;
+    options.kind = pool::Kind::kBfc;
+    if (limit != 0) options.limit = limit;
+    auto made = pool::make_pool(driver_, options);
+    if (made) pool_ = std::move(*made);
+    return pool_ != nullptr;
+  }
+  void* allocate(std::size_t bytes, void* stream) override {
+    const auto found = pool_->allocate(bytes, on(stream));
+    return found ? block(*found) : nullptr;
+  }
+  void free(void* of, std::size_t, void* stream) override {
+    (void)pool_->free(address(of), on(stream));
+  }
+  std::size_t reserved() override { return pool_->info().reserved; }
+  std::size_t peak_reserved() override { return pool_->info().peak_reserved; }
+  void trim() override { (void)pool_->trim(0); }
+  void close() override { pool_.reset(); }
+
+ private:
+  const DriverCalls& driver_;
+  std::unique_ptr<pool::MemoryPool> pool_;
+};
+
 class DriverAsync final : public Allocator {
  public:
   explicit DriverAsync(const DriverCalls& driver) : driver_(driver) {}
@@ -128,6 +157,7 @@ class LoadedPeer final : public Allocator {
 std::unique_ptr<Allocator> segments(const DriverCalls& driver) {
   return std::make_unique<SegmentsAllocator>(driver);
 }
+std::unique_ptr<Allocator> bfc(const DriverCalls& driver) { return std::make_unique<Bfc>(driver); }
 std::unique_ptr<Allocator> driver_async(const DriverCalls& driver) {
   return std::make_unique<DriverAsync>(driver);
 }

@@ -25,6 +25,8 @@ class Allocator {
 
 // vram's segments: called as the C interface calls them, without the MemoryPool wrapper.
 std::unique_ptr<Allocator> segments(const pool::DriverCalls& driver);
+// vram's TensorFlow allocator; one that does not open where make_pool() knows none.
+std::unique_ptr<Allocator> bfc(const pool::DriverCalls& driver);
 // The driver's: cuMemAllocAsync in a pool that keeps everything, and cuMemAlloc.
 std::unique_ptr<Allocator> driver_async(const pool::DriverCalls& driver);
 std::unique_ptr<Allocator> driver_alloc(const pool::DriverCalls& driver);

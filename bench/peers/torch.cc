@@ -25,12 +25,12 @@ const char* peer_name() {
 int peer_open(std::size_t limit) {
   try {
     allocator::init(c10::cuda::device_count());
-    if (limit != 0) {
-      std::size_t free = 0;
-      std::size_t total = 0;
-      cudaMemGetInfo(&free, &total);
-      allocator::setMemoryFraction(static_cast<double>(limit) / static_cast<double>(total), 0);
-    }
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cudaMemGetInfo(&free, &total);
+    // It outlives peer_close(): without a limit it goes back to the whole card.
+    allocator::setMemoryFraction(
+        limit == 0 ? 1.0 : static_cast<double>(limit) / static_cast<double>(total), 0);
     allocator::resetPeakStats(0);
     return 0;
   } catch (...) {

@@ -42,8 +42,6 @@ class PoolTraces(unittest.TestCase):
                          r"\| geometric mean \| \| 1\.0\d\d \| [^|]+ \| 2\.000 \|\n\| worst \| \| 1\.0\d\d \| [^|]+ \| 2\.000 \|\n")
         self.assertIn("\nSmallest limit at which it completes / peak live:\n", shown)
         for result in self.results():
-            if result["allocator"] == "vram BFC":
-                continue
             self.assertEqual(result["failure"], "")
             self.assertGreater(min(result["first_ns"], result["again_ns"]), 0)
             precision = max(2 << 20, result["peak_live"] // 256)

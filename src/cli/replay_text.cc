@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "cli/json.h"
 #include "cli/limit_text.h"
@@ -117,8 +118,7 @@ std::string about(const Replayed& replayed) {
 
 std::string why_not_complete(const Replayed& replayed) {
   const std::string who = printable(replayed.trace) + ", " + replayed.pool + ": ";
-  if (replayed.unavailable) return who + *replayed.unavailable + "\n";
-  if (!replayed.outcome.stop) return "";
+  if (replayed.unavailable || !replayed.outcome.stop) return "";
   const replay::Stop& stop = *replayed.outcome.stop;
   const bool limited = replayed.limit != pool::kNoLimit;
   return who + "stopped at event " + std::to_string(stop.step) + " of " +
@@ -183,13 +183,16 @@ std::string replays_as_text(const std::vector<Replayed>& replays, Searched searc
       {{"RESULT"}, {"EVENTS", true}, {"ALLOCS", true}, {"PAGES", true}, {"NS/EVENT", true}});
   Table table(columns);
   std::string notes;
+  std::map<std::string, std::string> missing;  // pools, once for all traces
   const Replayed* last = nullptr;
   for (const Replayed& replayed : replays) {
     table.add(cells(replayed, searched));
     if (last == nullptr || last->recorded != replayed.recorded) notes += about(replayed);
     notes += why_not_complete(replayed);
+    if (replayed.unavailable) missing[replayed.pool] = *replayed.unavailable;
     last = &replayed;
   }
+  for (const auto& [pool, why] : missing) notes += pool + ": " + why + "\n";
   const bool several = replays.front().recorded != replays.back().recorded;
   for (const Mean& mean : means_of(replays)) {
     if (several) table.add(mean_cells(mean, searched));

@@ -36,6 +36,17 @@ TEST(ReplayedPools, SegmentsHoldWhatIsLive) {
   EXPECT_EQ(pool::dry_counts().faults, 0u);
 }
 
+TEST(ReplayedPools, TensorflowsTakesRegionsAndMapsNothing) {
+  const auto device = Device::dry(kGiB);
+  const auto outcome = run_pool(workload(), *device, pool::Kind::kBfc, pool::kNoLimit, 4);
+  ASSERT_TRUE(static_cast<bool>(outcome)) << outcome.error();
+  EXPECT_FALSE(outcome->stop.has_value());
+  EXPECT_EQ(outcome->peak_live, 140 * kMiB);
+  EXPECT_GE(outcome->peak_reserved, 140 * kMiB);
+  EXPECT_EQ(outcome->bytes_mapped, 0u);
+  EXPECT_EQ(pool::dry_counts().bytes, 0u);
+}
+
 TEST(ReplayedPools, ALimitStopsThem) {
   const auto device = Device::dry(kGiB);
   const auto outcome = run_pool(workload(), *device, pool::Kind::kSegments, 128 * kMiB, 4);

@@ -128,17 +128,22 @@ class Replay(CommandTest):
     def test_all_pools(self):
         found = {row["pool"]: row for row in self.json("replay", "--pool", "all", SMALL)["replays"]}
         self.assertEqual(set(found), {"segments", "bfc", "driver-async"})
-        self.assertTrue(found["segments"]["completed"])
+        for pool in ("segments", "bfc"):
+            self.assertTrue(found[pool]["completed"], pool)
+        self.assertEqual(found["bfc"]["pages_mapped"], 0)
+        self.assertGreater(found["bfc"]["ratio"], found["segments"]["ratio"])
         reason = "it is the driver's own, and this card has no driver; use --real or --sim"
         self.assertEqual(found["driver-async"]["unavailable"], reason)
-        self.assertIn(f"{SMALL}, driver-async: {reason}\n", self.replay("--pool", "all", SMALL).stdout)
+        notes = self.replay("--pool", "all", SMALL, os.path.join(TRACES, "conv.gz")).stdout.splitlines()[-1:]
+        self.assertEqual(notes, [f"driver-async: {reason}"])
         self.refused(f"--pool driver-async: {reason}", "--pool", "driver-async", SMALL)
 
     def test_on_a_simulated_card(self):
         answer = self.json("replay", "--sim", "1x24GiB", "--pool", "all", self.write(SEVERAL))
         self.assertEqual(answer["card"], "simulated")
         found = {row["pool"]: row for row in answer["replays"]}
-        for pool in ("segments", "driver-async"):
+        self.assertEqual(set(found), {"segments", "bfc", "driver-async"})
+        for pool in found:
             self.assertTrue(found[pool]["completed"], pool)
             self.assertEqual((found[pool]["peak_live"], found[pool]["card"]), (140 * MIB, 24 << 30))
             self.assertGreaterEqual(found[pool]["peak_reserved"], 140 * MIB)

@@ -7,9 +7,11 @@
 namespace vram::pool {
 namespace {
 
+void* library = nullptr;
+
 base::Expected<DriverCalls, Failure> load() {
   // Never closed: the driver does not survive that.
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return Failure{CUDA_ERROR_NO_DEVICE,
                    "vram: no CUDA driver: libcuda.so.1 was not found; install NVIDIA's driver, or "
@@ -38,6 +40,10 @@ base::Expected<const DriverCalls*, Failure> open_driver() {
   static const base::Expected<DriverCalls, Failure> driver = load();
   if (!driver) return driver.error();
   return &*driver;
+}
+
+void* driver_symbol(const char* name) {
+  return library == nullptr ? nullptr : dlsym(library, name);
 }
 
 }  // namespace vram::pool

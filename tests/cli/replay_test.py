@@ -81,6 +81,12 @@ class Replay(CommandTest):
             f"{path}: process 0 (2 allocate) on device 0 (2 in use) alone; choose with --process and --device",
             f"{path}: left out: 1 request that the recorded program was refused, 1 allocation of no bytes"])
 
+    def test_a_name_moves_no_cursor(self):
+        shown = self.replay(self.write(SEVERAL, "a\x1b[2J\nb")).stdout
+        self.assertNotIn("\x1b", shown)
+        self.assertIn("\na?[2J?b  segments ", shown)
+        self.assertIn("/a?[2J?b: left out: ", shown)
+
     def test_process_and_device(self):
         path = self.write(SEVERAL)
         second = self.one("--process", "1", path)
@@ -124,6 +130,15 @@ class Replay(CommandTest):
         self.assertAlmostEqual(pools[0]["mean_ratio"], sum(ratios) / len(ratios))
         self.assertEqual(pools[0]["worst_ratio"], max(ratios))
         self.assertRegex(self.replay(*paths).stdout, rf"\nmean of {len(paths)} +segments +1\.0\d\d  worst 1\.0\d\d\n")
+
+    def test_what_stopped_is_in_no_mean(self):
+        small = self.one("-m", "400MiB", SMALL)
+        conv = os.path.join(TRACES, "conv.gz")
+        pools = self.json("replay", "-m", "400MiB", SMALL, conv)["pools"]
+        self.assertEqual(pools, [{"pool": "segments", "completed": 1, "mean_ratio": small["ratio"],
+                                  "worst_ratio": small["ratio"]}])
+        self.assertRegex(self.replay("-m", "400MiB", SMALL, conv).stdout, r"\nmean of 1 +segments +1\.0\d\d +worst 1\.0\d\d\n")
+        self.assertRegex(self.replay("-m", "40MiB", SMALL, conv).stdout, r"\nmean of 0 +segments +-\n")
 
     def test_all_pools(self):
         found = {row["pool"]: row for row in self.json("replay", "--pool", "all", SMALL)["replays"]}

@@ -173,9 +173,10 @@ std::vector<std::unique_ptr<Allocator>> allocators(const replay::Device& device,
   return all;
 }
 
+// NAME.gz and NAME.vtrace.gz are two traces.
 std::string name_of(const std::string& path) {
-  const std::string file = std::filesystem::path(path).filename();
-  return file.substr(0, file.find('.'));
+  const std::filesystem::path file = std::filesystem::path(path).filename();
+  return file.extension() == ".gz" ? file.stem() : file;
 }
 
 int measure_all(const Settings& settings) {

@@ -55,6 +55,13 @@ class PoolTraces(unittest.TestCase):
         refused = self.run_it("--dry", "--only", "other", SMALL, status=1)
         self.assertEqual(refused.stderr, "pool_traces: no allocator has 'other' in its name\n")
 
+    def test_every_trace_has_a_name_of_its_own(self):
+        traces = sorted(name for name in os.listdir(TRACES) if name.endswith(".gz"))
+        self.run_it("--dry", "--only", "peer", "--peer", PEER, "--json", self.json, *(os.path.join(TRACES, name) for name in traces))
+        self.assertEqual([result["trace"] + ".gz" for result in self.results()], traces)
+        self.assertEqual(len(re.findall(r"^\| .* 2\.000 \|$", self.run_it("--table", self.json).stdout, re.MULTILINE)),
+                         len(traces) + 2)
+
     def test_failures(self):
         for how, line in (("open", "does not open"), ("throw", "threw: a block too many"),
                           ("refuse", r"refused \d+ bytes at event \d+ of 6327, with \d+ live and \d+ reserved")):

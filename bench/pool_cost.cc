@@ -1,13 +1,14 @@
 // What an allocation and a free cost, with many live blocks of mixed sizes, side by side with other
 // allocators in one run.
 //
-//   pool_cost [--dry] [--threads N] [--live N] [--largest BYTES] [--peer LIBRARY]...
+//   pool_cost [--dry] [--threads N] [--live N] [--largest BYTES] [--distinct N] [--peer LIBRARY]...
 //
-// Sizes are spread evenly over their logarithm, from 512 B to --largest (4 MiB). Each round frees a
-// random live block and allocates another; with several threads every second block is freed by the
-// thread next door. All allocators are open during the whole run and take turns, so that what
-// disturbs one disturbs all; the figure of each is the median of its turns. --dry runs vram alone,
-// on a card of bookkeeping.
+// Sizes are spread evenly over their logarithm, from 512 B to --largest (4 MiB); --distinct says
+// how many different ones there are (64, about what a training has; 0: hardly any size comes
+// twice). Each round frees a random live block and allocates another; with several threads every
+// second block is freed by the thread next door. All allocators are open during the whole run and
+// take turns, so that what disturbs one disturbs all; the figure of each is the median of its
+// turns. --dry runs vram alone, on a card of bookkeeping.
 
 #include <algorithm>
 #include <atomic>
@@ -32,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 using vram::bench::Allocator;
 
 struct Settings {
+  std::size_t distinct = 64;
   unsigned threads = 16;
   std::size_t live = 10'000;
   double largest = 4 << 20;
@@ -79,9 +81,12 @@ struct alignas(64) Worker {
 
   Worker(const Settings& settings, std::size_t count, unsigned seed) : live(count) {
     std::mt19937_64 random(seed);
-    std::uniform_real_distribution<double> size(std::log(512.0), std::log(settings.largest));
+    const double doublings = std::log2(settings.largest / 512);
+    const auto steps = static_cast<double>(settings.distinct);
     for (std::size_t i = 0; i < kDraws; ++i) {
-      sizes.push_back(static_cast<std::size_t>(std::exp(size(random))));
+      double place = static_cast<double>(random() >> 11) * 0x1p-53;
+      if (settings.distinct != 0) place = std::floor(place * steps) / steps;
+      sizes.push_back(static_cast<std::size_t>(512 * std::exp2(place * doublings)));
       places.push_back(static_cast<std::uint32_t>(random() % count));
     }
   }
@@ -141,6 +146,17 @@ double turn(Contestant& who, unsigned first, unsigned count, std::size_t exchang
   work(0);
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(ns.begin(), ns.end()) / static_cast<double>(exchanges) / count;
+}
+
+// What the timer and the machine (its clock's interrupts, its neighbours) add to each.
+std::vector<float> time_nothing() {
+  std::vector<float> ns;
+  for (int i = 0; i < 1'000'000; ++i) {
+    const auto begin = Clock::now();
+    ns.push_back(std::chrono::duration<float, std::nano>(Clock::now() - begin).count());
+  }
+  std::sort(ns.begin(), ns.end());
+  return ns;
 }
 
 void time_each(Contestant& who, std::size_t exchanges) {
@@ -207,20 +223,24 @@ void measure(std::vector<Contestant>& all, const Settings& settings) {
 }
 
 void print(const std::vector<Contestant>& all, const Settings& settings) {
-  printf("%zu live blocks, 512 B to %.0f B; a free and an allocation\n", settings.live,
-         settings.largest);
+  printf("%zu live blocks, 512 B to %.0f B, %zu different sizes; a free and an allocation\n",
+         settings.live, settings.largest, settings.distinct);
   printf(
       "| allocator | ns | of vram's | p50 | p99 | p99.9 | p99.99 ns | %u threads, M/s | of one |\n",
       settings.threads);
   printf("|---|---|---|---|---|---|---|---|---|\n");
   const double own = median(all[0].alone_ns);
+  const std::vector<float> nothing = time_nothing();
+  const auto share_of = [](const std::vector<float>& each, double of) {
+    return static_cast<double>(
+        each[static_cast<std::size_t>(of * static_cast<double>(each.size() - 1))]);
+  };
+  printf("| nothing | | | %.0f | %.0f | %.0f | %.0f | | |\n", share_of(nothing, 0.5),
+         share_of(nothing, 0.99), share_of(nothing, 0.999), share_of(nothing, 0.9999));
   for (const Contestant& who : all) {
     const double alone = median(who.alone_ns);
     const double together = median(who.together_ns);
-    const auto share = [&](double of) {
-      return static_cast<double>(
-          who.each_ns[static_cast<std::size_t>(of * static_cast<double>(who.each_ns.size() - 1))]);
-    };
+    const auto share = [&](double of) { return share_of(who.each_ns, of); };
     printf("| %s | %.1f | %.1f x | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f x |\n",
            who.allocator->name().c_str(), alone, alone / own, share(0.5), share(0.99), share(0.999),
            share(0.9999), 1e3 / together, alone / together);
@@ -244,6 +264,8 @@ int main(int argc, char** argv) {
       settings.live = static_cast<std::size_t>(atol(value));
     } else if (word == "--largest") {
       settings.largest = atof(value);
+    } else if (word == "--distinct") {
+      settings.distinct = static_cast<std::size_t>(atol(value));
     } else if (word == "--peer") {
       peers.push_back(value);
     } else {

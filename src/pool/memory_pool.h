@@ -116,7 +116,8 @@ class MemoryPool {
 // The driver of this process: libcuda.so.1, as the dynamic linker finds it. Loaded once; the table
 // lives until the process ends. The failure says what is missing.
 [[nodiscard]] base::Expected<const DriverCalls*, Failure> open_driver();
-// A function of that driver which no pool needs; null when it has none of the name, or was not opened.
+// A function of that driver which no pool needs; null when it has none of the name, or was not
+// opened.
 [[nodiscard]] void* driver_symbol(const char* name);
 
 }  // namespace vram::pool

@@ -6,12 +6,11 @@
 
 namespace vram::pool {
 
-// For ages; a few milliseconds coarse, and cheap.
-inline std::uint64_t now_ms() {
+inline std::uint64_t now_us() {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1000000;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1000;
 }
 
 }  // namespace vram::pool

@@ -3,12 +3,12 @@
 // vram's own pool of device memory: addresses reserved once, pages backed and unbacked as blocks
 // come and go.
 //
-// Model. Two spaces of addresses: one with small pages for blocks up to 16 MiB, one with large
-// pages for the others (fewer driver calls a byte; the waste of a part of a page counts less).
-// Blocks come from, in this order: the thread's cache, a shelf, a free stretch, a place across
-// stretches whose missing pages are backed. Pages come from, in this order: spare ones, idle ones
-// inside free stretches anywhere (their work is done), the driver. So memory held is what live
-// blocks touch, at its highest, and no order of sizes makes it grow further.
+// Model. Zones of addresses for blocks of different sizes, on pages of different sizes. Blocks come
+// from, in this order: the thread's cache, a shelf, a free stretch, a place across stretches whose
+// missing pages are backed. Pages come from, in this order: spare ones; the driver, up to the most
+// that was live and a small part of it; idle ones inside free stretches anywhere; the driver again.
+// So what is held is little more than what live blocks touched at their highest, and no order of
+// sizes makes it grow much further.
 //
 // Streams: see memory_pool.h and streams.h.
 //
@@ -19,8 +19,7 @@
 // emptied, tickets waited for, every idle page taken.
 //
 // Nothing here needs libstdc++: it also serves unmodified programs from inside the interposer.
-// Addresses are never reused before the pool is destroyed in a way a stale pointer could be freed
-// twice unnoticed: free() refuses what is not a live block.
+// free() refuses what is not a live block.
 
 #include <pthread.h>
 
@@ -124,7 +123,7 @@ class Segments {
     arena::Space space;
     Pages pages;
   };
-  static constexpr std::uint8_t kZones = 3;
+  static constexpr std::uint8_t kZones = 4;
   struct Counters {
     std::atomic<std::int64_t> live_bytes{0};
     std::atomic<std::int64_t> peak_live_bytes{0};
@@ -136,15 +135,16 @@ class Segments {
   };
   // How tightly the pool keeps to what is live; with the growth lock.
   struct Pace {
-    unsigned slack_shift = kTightSlack;
+    unsigned slack_divisor = kTightest;
     std::uint64_t peak_live = 0;    // since the program last rested
     std::uint64_t growths = 0;      // since
     std::uint64_t allocations = 0;  // this many had been made
-    std::uint64_t waited_ms = 0;    // for tightness, ever
+    std::uint64_t waited_us = 0;    // for tightness, ever
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
-  static constexpr unsigned kTightSlack = 5;
-  static constexpr unsigned kLooseSlack = 2;
+  // What may be held above the most that was live: this part of it.
+  static constexpr unsigned kTightest = 48;
+  static constexpr unsigned kLoosest = 2;
   struct Use {
     NodeId block;
     StreamId stream;
@@ -182,7 +182,7 @@ class Segments {
   [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
   void take_idle_for(Zone& zone, std::uint64_t pages, Gather gather);
   std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by);
-  std::uint64_t let_go(std::uint64_t keep, std::uint64_t wait_ms);
+  std::uint64_t let_go(std::uint64_t keep, std::uint64_t wait_us);
   std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by);
   [[nodiscard]] bool list(NodeId block);
 
@@ -196,7 +196,7 @@ class Segments {
   void empty(ThreadCache& cache);
   void promote();
   bool issue_tickets();
-  void wait_for_tickets(std::uint64_t most_ms);
+  void wait_for_tickets(std::uint64_t most_us);
   void wait_for_tightness();
   [[nodiscard]] Zone& zone_for(std::uint64_t bytes);
   [[nodiscard]] CUdeviceptr address_of(const arena::Node& node) const {
@@ -205,7 +205,7 @@ class Segments {
 
   DriverCalls driver_{};
   CUcontext context_ = nullptr;
-  std::uint64_t opened_ms_ = 0;
+  std::uint64_t opened_us_ = 0;
   PoolNumber number_{};
   bool open_ = false;
   pthread_mutex_t growth_ = PTHREAD_MUTEX_INITIALIZER;
@@ -220,8 +220,9 @@ class Segments {
   std::size_t uses_count_ = 0;
   std::atomic<ThreadCache*> caches_{nullptr};  // one is added under the pool's lock, none goes
   Counters counters_;
-  std::uint64_t age_ = 1;                    // counts calls of decay(); under the pool's lock
-  std::atomic<std::uint64_t> bin_bytes_{0};  // what a bin of a cache may hold, see set_pace()
+  std::uint64_t age_ = 1;                        // counts calls of decay(); under the pool's lock
+  std::atomic<std::uint32_t> classes_above_{0};  // see find_cached()
+  std::atomic<std::uint64_t> bin_bytes_{0};      // what a bin of a cache may hold, see set_pace()
   Pace pace_;
   std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()
 };

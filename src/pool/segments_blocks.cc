@@ -13,8 +13,6 @@ using arena::Node;
 // A cache tells the pool what is live when it is off by this much: rarely enough that threads do
 // not meet at the counters.
 constexpr std::int64_t kTellAfter = std::int64_t{32} << 20;
-// A block may be so many classes larger than it need be when a cache has one.
-constexpr std::uint32_t kClassesAbove = 2;
 // Longer requests than any card's memory would overflow when they are rounded.
 constexpr std::uint64_t kLongest = std::uint64_t{1} << 46;
 
@@ -119,7 +117,7 @@ StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
   return nullptr;
 }
 
-// With the cache's lock. Sizes of a class above will do as well: 3 % more at most.
+// With the cache's lock. Sizes of a few classes above will do as well; see set_pace().
 NodeId Segments::find_cached(StreamBins& bins, std::uint32_t size_class) {
   Bin* bin = &bins.bins[size_class];
   if (bin->head == 0) {
@@ -127,7 +125,8 @@ NodeId Segments::find_cached(StreamBins& bins, std::uint32_t size_class) {
     if (bin->head != 0) {
       bin->count = kChain;
     } else {
-      for (std::uint32_t above = 1; above <= kClassesAbove && bin->head == 0; ++above) {
+      const std::uint32_t most = classes_above_.load(std::memory_order_relaxed);
+      for (std::uint32_t above = 1; above <= most && bin->head == 0; ++above) {
         if (size_class + above < kCachedClasses) bin = &bins.bins[size_class + above];
       }
       if (bin->head == 0) return 0;

@@ -11,24 +11,25 @@ namespace vram::pool {
 namespace {
 
 // A program that comes here more often than once in this many allocations pays more for tightness
-// than it is worth to it: the pool holds to what is live less tightly from then on, from a 64th
-// above it to a quarter, until the program rests. Training comes here while it warms up, and then
-// hardly ever.
+// than it is worth to it: from then on, until it rests, the pool holds to the most that was live
+// less tightly, from a 48th above it to a half, and lets blocks be larger than they need be, from 3
+// % to 12 %.
 constexpr std::uint64_t kWindow = 65'536;
 constexpr std::uint64_t kOften = kWindow / 1024;
+constexpr std::uint32_t kMostAbove = 8;  // classes; 64 are a doubling
 // All bins of a thread together hold a few thousandths of what is live.
 constexpr std::uint64_t kBinShare = 1024;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
 // At the limit a request waits this long for frees to become idle before it fails; TensorFlow waits
 // as long. Work that waits for the program itself never gets there.
-constexpr std::uint32_t kWaitAtLimit_ms = 10'000;
-constexpr std::uint32_t kWaitToTrim_ms = 100;
-// Where memory could be taken instead, waiting is for tightness only, and may cost a 64th of the
+constexpr std::uint64_t kWaitAtLimit_us = 10'000'000;
+constexpr std::uint64_t kWaitToTrim_us = 100'000;
+// Where memory could be taken instead, waiting is for tightness only, and may cost a 256th of the
 // time: at most so long at once, from an allowance that grows with time.
-constexpr std::uint64_t kWaitForTightness_ms = 20;
-constexpr std::uint64_t kFirstAllowance_ms = 100;
-constexpr std::uint64_t kWaitShare = 64;
+constexpr std::uint64_t kWaitForTightness_us = 20'000;
+constexpr std::uint64_t kFirstAllowance_us = 100'000;
+constexpr std::uint64_t kWaitShare = 256;
 
 class Growing {
  public:
@@ -57,29 +58,29 @@ bool Segments::issue_tickets() {
 }
 
 // Until everything asked for has passed. Without the pool's lock.
-void Segments::wait_for_tickets(std::uint64_t most_ms) {
-  const std::uint64_t begin = now_ms();
+void Segments::wait_for_tickets(std::uint64_t most_us) {
+  const std::uint64_t begin = now_us();
   for (int looks = 0;; ++looks) {
     {
       const Locked hold(lock_);
       if (!streams_.outstanding()) return;
     }
+    if (now_us() - begin >= most_us) return;
     if (looks < 100) {
       __builtin_ia32_pause();
       continue;
     }
-    if (now_ms() - begin > most_ms) return;
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
 }
 
 void Segments::wait_for_tightness() {
-  const std::uint64_t begin = now_ms();
-  const std::uint64_t allowed = kFirstAllowance_ms + (begin - opened_ms_) / kWaitShare;
-  const std::uint64_t left = allowed > pace_.waited_ms ? allowed - pace_.waited_ms : 0;
-  wait_for_tickets(left < kWaitForTightness_ms ? left : kWaitForTightness_ms);
-  pace_.waited_ms += now_ms() - begin;
+  const std::uint64_t begin = now_us();
+  const std::uint64_t allowed = kFirstAllowance_us + (begin - opened_us_) / kWaitShare;
+  const std::uint64_t left = allowed > pace_.waited_us ? allowed - pace_.waited_us : 0;
+  wait_for_tickets(left < kWaitForTightness_us ? left : kWaitForTightness_us);
+  pace_.waited_us += now_us() - begin;
 }
 
 void Segments::set_pace(std::uint64_t more) {
@@ -92,10 +93,12 @@ void Segments::set_pace(std::uint64_t more) {
   if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
   if (bytes > kMostBinBytes) bytes = kMostBinBytes;
   bin_bytes_.store(bytes, std::memory_order_relaxed);
+  const std::uint32_t above = 96 / pace_.slack_divisor;
+  classes_above_.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
   ++pace_.growths;
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
   if (allocations - pace_.allocations < kWindow) return;
-  if (pace_.growths > kOften && pace_.slack_shift > kLooseSlack) --pace_.slack_shift;
+  if (pace_.growths > kOften && pace_.slack_divisor > kLoosest) pace_.slack_divisor /= 2;
   pace_.growths = 0;
   pace_.allocations = allocations;
 }
@@ -105,7 +108,7 @@ void Segments::set_pace(std::uint64_t more) {
 // that are not idle yet. Without the share, a training that repeats itself would move pages in
 // every step.
 bool Segments::beyond_slack(std::uint64_t more) const {
-  return holding_.bytes() + more > pace_.peak_live + (pace_.peak_live >> pace_.slack_shift);
+  return holding_.bytes() + more > pace_.peak_live + pace_.peak_live / pace_.slack_divisor;
 }
 
 CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
@@ -141,7 +144,7 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
     const Locked hold(lock_);
     (void)issue_tickets();
   }
-  wait_for_tickets(kWaitAtLimit_ms);
+  wait_for_tickets(kWaitAtLimit_us);
   empty_caches();
   if (found()) return CUDA_SUCCESS;
   result = grow_in(own, block, wanted, Gather::kAlways);
@@ -302,11 +305,11 @@ void Segments::synchronized(const Marks& marks) {
   }
 }
 
-std::uint64_t Segments::trim(std::uint64_t keep) { return let_go(keep, kWaitToTrim_ms); }
+std::uint64_t Segments::trim(std::uint64_t keep) { return let_go(keep, kWaitToTrim_us); }
 
 std::uint64_t Segments::give_back_idle(std::uint64_t keep) { return let_go(keep, 0); }
 
-std::uint64_t Segments::let_go(std::uint64_t keep, std::uint64_t wait_ms) {
+std::uint64_t Segments::let_go(std::uint64_t keep, std::uint64_t wait_us) {
   const Growing growing(growth_);
   const Current current(driver_, context_);
   empty_caches();
@@ -315,7 +318,7 @@ std::uint64_t Segments::let_go(std::uint64_t keep, std::uint64_t wait_ms) {
     // A call that failed may succeed the second time.
     if (!issue_tickets()) (void)issue_tickets();
   }
-  wait_for_tickets(wait_ms);
+  wait_for_tickets(wait_us);
   {
     const Locked hold(lock_);
     promote();
@@ -333,7 +336,7 @@ std::uint64_t Segments::decay() {
   const std::uint64_t given = give_back(0, age_ - 1);
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
   if (allocations == pace_.at_decay) {
-    pace_.slack_shift = kTightSlack;
+    pace_.slack_divisor = kTightest;
     pace_.peak_live = 0;
   }
   pace_.at_decay = allocations;

@@ -220,7 +220,7 @@ std::vector<Synthetic> synthetic_workloads() {
           {"log-uniform, 512 B to 2 MiB", log_uniform(512, 2 * kMiB, 1000 * kMiB, 8), 1.26},
           {"log-uniform, 1 MiB to 32 MiB", log_uniform(kMiB, 32 * kMiB, 4000 * kMiB, 9), 1.22},
           {"small among large", small_among_large(), 1.04},
-          {"sawtooth batches", sawtooth(), 1.07},
+          {"sawtooth batches", sawtooth(), 1.08},
           {"two phases", two_phases(), 1.18},
           {"many streams", many_streams(), 1.14},
           {"streams in turn", streams_in_turn(), 1.07}};

@@ -68,12 +68,12 @@ class BfcPool final : public MemoryPool {
       const std::lock_guard<std::mutex> hold(lock_);
       const std::uint64_t bytes = live_bytes(address);
       if (bytes == 0) return false;
-      late_.meet(stream);
+      meet(stream);
       in_use_ -= bytes;
       --live_blocks_;
       ++frees_;
       if (late_.needed()) {
-        late_.add(address, bytes, stream);
+        late_.add(address, stream);
       } else {
         (void)bfc_->free(address);
       }
@@ -119,6 +119,7 @@ class BfcPool final : public MemoryPool {
 
   void forget_stream(CUstream stream) override {
     const std::lock_guard<std::mutex> hold(lock_);
+    if (late_.is_only(stream)) hold_what_is_free();
     late_.forget(stream);
   }
 
@@ -190,6 +191,20 @@ class BfcPool final : public MemoryPool {
     return block ? block->allocated : 0;
   }
 
+  void meet(CUstream stream) {
+    if (late_.meet(stream)) hold_what_is_free();
+  }
+
+  // Work of the stream that was the only one may still use what is free in the regions: nobody has
+  // it before that is done. Each free chunk is taken whole; none comes from the driver for it.
+  void hold_what_is_free() {
+    while (const std::uint64_t bytes = bfc_->stats().largest_free_block_bytes) {
+      const auto chunk = bfc_->allocate({.bytes = bytes, .largest_region = 0});
+      if (!chunk) return;
+      late_.add_of_only(*chunk);
+    }
+  }
+
   bool settle() {
     return !late_.empty() &&
            late_.settle([this](CUdeviceptr address) { (void)bfc_->free(address); }) != 0;
@@ -198,7 +213,7 @@ class BfcPool final : public MemoryPool {
   Try try_once(std::uint64_t bytes, CUstream stream) {
     std::unique_lock<std::mutex> hold(lock_);
     const std::uint64_t frees = frees_;
-    late_.meet(stream);
+    meet(stream);
     (void)settle();
     arena::BfcRequest request{.bytes = bytes};
     if (budget_ != nullptr) {

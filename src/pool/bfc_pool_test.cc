@@ -118,6 +118,31 @@ TEST_F(BfcPoolTest, WithSeveralStreamsAFreeWaitsForItsWork) {
   EXPECT_NE(b, 0u);
 }
 
+TEST_F(BfcPoolTest, WhatTheFirstStreamFreedReachesASecondOneOnlyWhenItIsDone) {
+  const auto pool = make();
+  const CUdeviceptr a = take(*pool, 40 * kMiB, stream(1));
+  hold_dry_streams();
+  EXPECT_TRUE(pool->free(a, stream(1)));
+  const std::uint64_t before = pool->info().reserved;
+  const CUdeviceptr b = take(*pool, 40 * kMiB, stream(2));
+  EXPECT_NE(b, a);
+  EXPECT_FALSE(pool->free(a, stream(1))) << "held by nobody who could free it";
+  EXPECT_GT(pool->info().reserved, before);
+  let_dry_streams_go();
+  EXPECT_EQ(take(*pool, 40 * kMiB, stream(2)), a);
+}
+
+TEST_F(BfcPoolTest, WhatAForgottenStreamFreedWaitsForItsWork) {
+  const auto pool = make();
+  const CUdeviceptr a = take(*pool, 40 * kMiB, stream(1));
+  hold_dry_streams();
+  EXPECT_TRUE(pool->free(a, stream(1)));
+  pool->forget_stream(stream(1));
+  EXPECT_NE(take(*pool, 40 * kMiB, stream(1)), a) << "another stream of the same handle";
+  let_dry_streams_go();
+  EXPECT_EQ(take(*pool, 40 * kMiB, stream(1)), a);
+}
+
 TEST_F(BfcPoolTest, ABudgetCountsRegionsAndHearsOfTheirEnd) {
   const auto card = ElasticBudget::create(64 * kMiB);
   const auto member = *card->add_member(0, 64 * kMiB);

@@ -25,26 +25,32 @@ void LateFrees::wait_for(CUstream stream) {
   }
 }
 
-void LateFrees::meet(CUstream stream) {
-  if (several_) return;
+bool LateFrees::meet(CUstream stream) {
+  if (several_) return false;
   const StreamId id = streams_.id_of(stream);
   if (!met_) {
     met_ = true;
-    first_ = id;
-    first_handle_ = stream;
+    only_ = id;
+    only_handle_ = stream;
   }
-  if (id == first_) return;
-  wait_for(first_handle_);
-  several_ = true;
+  several_ = id != only_;
+  return several_;
 }
 
-void LateFrees::add(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {
+void LateFrees::enter(StreamId id, CUdeviceptr address, std::uint64_t ticket) {
+  waiting_[id].push_back({address, ticket});
+  addresses_.insert(address);
+}
+
+void LateFrees::add_of_only(CUdeviceptr address) {
+  enter(only_, address, streams_.next_ticket(only_));
+}
+
+void LateFrees::add(CUdeviceptr address, CUstream stream) {
   const StreamId id = streams_.id_of(stream);
   // Too many streams to tell them apart.
   if (id == 0) wait_for(stream);
-  waiting_[id].push_back({address, bytes, id == 0 ? 0 : streams_.next_ticket(id)});
-  addresses_.insert(address);
-  bytes_ += bytes;
+  enter(id, address, id == 0 ? 0 : streams_.next_ticket(id));
 }
 
 std::size_t LateFrees::settle(const std::function<void(CUdeviceptr)>& release) {
@@ -56,7 +62,6 @@ std::size_t LateFrees::settle(const std::function<void(CUdeviceptr)>& release) {
     }
     while (!frees.empty() && streams_.passed(id, frees.front().ticket)) {
       addresses_.erase(frees.front().address);
-      bytes_ -= frees.front().bytes;
       release(frees.front().address);
       frees.pop_front();
       ++settled;
@@ -66,10 +71,7 @@ std::size_t LateFrees::settle(const std::function<void(CUdeviceptr)>& release) {
 }
 
 void LateFrees::forget(CUstream stream) {
-  if (met_ && !several_ && stream == first_handle_) {
-    wait_for(stream);
-    met_ = false;
-  }
+  if (is_only(stream)) met_ = false;
   const Current current(*driver_, context_);
   streams_.forget(stream);
 }

@@ -37,6 +37,11 @@ TEST(Frameworks, TheLimitIsTheLowerOneOfTheEnvironments) {
     EXPECT_EQ(info_of(1).limit, 4 * kGiB);
     EXPECT_EQ(info_of(0).limit, 6 * kGiB) << "read once";
   });
+  in_child([] {
+    ::setenv("VRAM_POOL_LIMIT", "4GiB", 1);
+    ::setenv("PER_PROCESS_GPU_MEMORY", "8192", 1);
+    EXPECT_EQ(info_of(0).limit, 4 * kGiB);
+  });
 }
 
 TEST(Frameworks, WithoutVariablesTheCardIsTheLimit) {
@@ -85,6 +90,7 @@ TEST(Frameworks, DevicesThatAreNotThereAreRefused) {
     EXPECT_EQ(vram_torch_pool_alloc(kMiB, 2, nullptr), nullptr);
     EXPECT_EQ(vram_cupy_malloc(nullptr, kMiB, -1), nullptr);
     EXPECT_EQ(vram_cupy_malloc(nullptr, kMiB, 64), nullptr);
+    EXPECT_EQ(vram_cupy_malloc(nullptr, kMiB, 1 << 30), nullptr);
     vram_torch_free(nullptr, 0, 99, nullptr);
   });
 }

@@ -313,12 +313,16 @@ std::uint64_t Segments::let_go(std::uint64_t keep, std::uint64_t wait_us) {
   const Growing growing(growth_);
   const Current current(driver_, context_);
   empty_caches();
-  {
-    const Locked hold(lock_);
-    // A call that failed may succeed the second time.
-    if (!issue_tickets()) (void)issue_tickets();
+  // A block that other streams used is free on its own when they are done: then that one is asked.
+  for (int round = uses_count_ > 0 ? 0 : 1; round < 2; ++round) {
+    {
+      const Locked hold(lock_);
+      settle_uses();
+      // A call that failed may succeed the second time.
+      if (!issue_tickets()) (void)issue_tickets();
+    }
+    wait_for_tickets(wait_us);
   }
-  wait_for_tickets(wait_us);
   {
     const Locked hold(lock_);
     promote();

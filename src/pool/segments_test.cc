@@ -191,6 +191,14 @@ TEST_F(SegmentsTest, ABlockUsedOnAnotherStreamStaysUntilThatIsDone) {
   for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, stream(1)));
 }
 
+TEST_F(SegmentsTest, TrimGivesBackABlockThatOtherStreamsUsed) {
+  open(kGiB);
+  const CUdeviceptr a = take(48 * kMiB, stream(1));
+  EXPECT_TRUE(pool.record_use(a, stream(2)));
+  EXPECT_TRUE(pool.free(a, stream(1)));
+  EXPECT_EQ(pool.trim(0), 48 * kMiB);
+}
+
 TEST_F(SegmentsTest, AForgottenStreamsHandleIsAnotherStreamAfterwards) {
   SegmentsOptions options;
   options.limit = 32 * kMiB;

@@ -236,7 +236,8 @@ void unmap_physical() {
   if (live.mapped.empty()) return;
   const Mapped mapped = pick(live.mapped);
   if (below(4) == 0) return say("unmap-part", cuMemUnmap(mapped.at, mapped.bytes / 2));
-  // So far that what lies beside it, which depends on who else reserves addresses, is of no account.
+  // So far that what lies beside it, which depends on who else reserves addresses, is of no
+  // account.
   if (below(6) == 0) return say("unmap-more", cuMemUnmap(mapped.at, mapped.bytes + 1024 * kGiB));
   if (!persist("unmap", [&] { return cuMemUnmap(mapped.at, mapped.bytes); })) return;
   say("unmap-again", cuMemUnmap(mapped.at, mapped.bytes));

@@ -31,7 +31,7 @@ struct alignas(kPage) Storage {
   Registry registry;
   unsigned char rest[kPage - sizeof(Registry) % kPage];
 };
-Storage storage;
+constinit Storage storage{};
 Registry& registry = storage.registry;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t key;

@@ -210,6 +210,13 @@ class HotPath(Built):
         self.build(self.COPY + "#include <unistd.h>\nvoid f() { getpid(); }\n", self.RULES)
         self.assert_fails("hot/copy.cc: uses 'getpid'", "hot_path.py", self.root, self.root)
 
+    def test_only_the_named_target_of_a_layer_is_held_to_it(self):
+        source = self.COPY + "#include <unistd.h>\nvoid f() { getpid(); }\n"
+        self.build(source, "layer hot vram_hot\nanywhere memcpy\n")
+        self.assert_fails("hot/copy.cc: uses 'getpid'", "hot_path.py", self.root, self.root)
+        self.build(source, "layer hot vram_other\nanywhere memcpy\n")
+        self.assert_fails("src/hot: no object was built", "hot_path.py", self.root, self.root)
+
     def test_object_off_the_hot_path_may_do_what_its_row_says(self):
         source = self.COPY + "#include <unistd.h>\nvoid f() { getpid(); }\n"
         self.build(source, self.RULES + "object hot/copy.cc getpid identifies the process at start\n")

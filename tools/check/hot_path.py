@@ -4,7 +4,7 @@
 The path of an allocation or a launch must not lock, allocate, make a system call, read the environment or log. Whatever
 an object could do that with shows as an undefined symbol, so symbols are refused unless a row allows them:
 
-  layer FOLDER                      a folder of src whose objects are held to this
+  layer FOLDER [TARGET]             a folder of src whose objects are held to this; with TARGET only those of it
   anywhere SYMBOL[,SYMBOL]          harmless everywhere
   object OBJECT SYMBOL[,SYMBOL] WHY an object that works off the hot path (start, exit, reaping) and what it needs
   constructor OBJECT WHY            an object that may run code when it is loaded
@@ -34,7 +34,7 @@ class Rules:
             if not words or words[0].startswith("#"):
                 continue
             if words[0] == "layer":
-                self.layers.append(words[1])
+                self.layers.append((words[1], words[2] if len(words) > 2 else None))
             elif words[0] == "anywhere":
                 self.anywhere |= set(words[1].split(","))
             elif words[0] == "object":
@@ -45,12 +45,12 @@ class Rules:
                 self.without_reason += [words[1]] if len(words) < 3 else []
 
 
-def objects_of(build, layer):
+def objects_of(build, layer, only):
     """Source below src -> its object file; the first where several targets compile it."""
     found = {}
     for path in sorted(glob.glob(os.path.join(build, "src", layer, "CMakeFiles", "*.dir", "**", "*.o"), recursive=True)):
         target, inside = re.match(r".*/CMakeFiles/([^/]+)\.dir/(.*)\.o$", path).groups()
-        if not target.endswith("_test"):
+        if target == only or (only is None and not target.endswith("_test")):
             found.setdefault(os.path.normpath(os.path.join(layer, inside.replace("__", ".."))), path)
     return found
 
@@ -80,8 +80,8 @@ def faults(build, root):
     found += [f"hot_path.txt: row of {name} has no reason" for name in rules.without_reason]
 
     paths = {}
-    for layer in rules.layers:
-        in_layer = objects_of(build, layer)
+    for layer, target in rules.layers:
+        in_layer = objects_of(build, layer, target)
         if not in_layer:
             return found + [f"src/{layer}: no object was built"]
         paths.update(in_layer)

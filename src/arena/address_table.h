@@ -87,8 +87,10 @@ class AddressTable {
   };
   struct Table {
     std::uint64_t size;
-    std::uint64_t used;  // entries that are not free: keys and marks
     std::uint64_t shift;
+    // Written by every insert: not on the line that every search reads.
+    alignas(64) std::uint64_t used;  // entries that are not free: keys and marks
+    std::uint64_t padding[7];
     Entry* entries() { return reinterpret_cast<Entry*>(this + 1); }
     [[nodiscard]] const Entry* entries() const { return reinterpret_cast<const Entry*>(this + 1); }
     [[nodiscard]] std::uint64_t slot(std::uint64_t address) const {
@@ -147,8 +149,9 @@ class AddressTable {
     }
   }
 
-  std::atomic<Table*> current_{nullptr};
-  std::uint64_t live_ = 0;
+  // Read by every free; what an insert writes is elsewhere.
+  alignas(64) std::atomic<Table*> current_{nullptr};
+  alignas(64) std::uint64_t live_ = 0;
 };
 
 }  // namespace vram::arena

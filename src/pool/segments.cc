@@ -40,6 +40,7 @@ CUresult Segments::open_zone(std::uint8_t number, CUdevice device, std::uint64_t
         zone.pages.open(driver_, &holding_, device, round_up(card * cards, kLargestPage), page);
   }
   if (result != CUDA_SUCCESS) return result;
+  hot_.base[number] = zone.pages.base();
   const bool opened = zone.space.open(&nodes_, number, zone.pages.span(), page);
   return opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -48,6 +49,7 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   driver_ = driver;
   context_ = options.context;
   opened_us_ = now_us();
+  pace_.since_us = opened_us_;
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);
   const Current current(driver_, context_);
@@ -68,14 +70,14 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
     return result;
   }
   set_pace(0);
-  number_ = enter_pool(this);
+  hot_.number = enter_pool(this);
   return CUDA_SUCCESS;
 }
 
 void Segments::close() {
   if (!open_) return;
   open_ = false;
-  leave_pool(number_);
+  leave_pool(hot_.number);
   const Current current(driver_, context_);
   for (Zone& zone : zones_) zone.pages.close();
   streams_.close();

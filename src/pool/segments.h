@@ -137,7 +137,9 @@ class Segments {
   struct Pace {
     unsigned slack_divisor = kTightest;
     std::uint64_t peak_live = 0;    // since the program last rested
-    std::uint64_t growths = 0;      // since
+    std::uint64_t moves = 0;        // times that pages were moved, since
+    std::uint64_t moved_us = 0;     // and for how long, since
+    std::uint64_t since_us = 0;     // then, or since
     std::uint64_t allocations = 0;  // this many had been made
     std::uint64_t waited_us = 0;    // for tightness, ever
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
@@ -164,9 +166,9 @@ class Segments {
   [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
   [[nodiscard]] ThreadCache* make_cache();
   [[nodiscard]] StreamBins* bins_of(ThreadCache& cache, CUstream stream);
-  [[nodiscard]] NodeId find_cached(StreamBins& bins, std::uint32_t size_class);
+  [[nodiscard]] NodeId find_cached(ThreadCache& cache, StreamBins& bins, std::uint32_t size_class);
   [[nodiscard]] NodeId cut_chain(Bin& bin);
-  [[nodiscard]] bool keep(StreamBins& bins, NodeId block, NodeId* left_over);
+  [[nodiscard]] bool keep(ThreadCache& cache, StreamBins& bins, NodeId block, NodeId* left_over);
   void hand_out(ThreadCache& cache, arena::Node& node, std::uint64_t asked);
   void tell(ThreadCache& cache);
   void tell_all();
@@ -200,17 +202,26 @@ class Segments {
   void wait_for_tightness();
   [[nodiscard]] Zone& zone_for(std::uint64_t bytes);
   [[nodiscard]] CUdeviceptr address_of(const arena::Node& node) const {
-    return zones_[node.space].pages.base() + node.start;
+    return hot_.base[node.space] + node.start;
   }
 
+  // What every call reads and hardly any writes: on lines that no other thread's writes take away.
+  struct alignas(64) Hot {
+    PoolNumber number{};
+    CUdeviceptr base[kZones] = {};
+    std::atomic<std::uint64_t> bin_bytes{0};      // what a bin of a cache may always hold
+    std::atomic<std::uint64_t> cache_bytes{0};    // what a cache may hold beyond that
+    std::atomic<std::uint32_t> classes_above{0};  // see find_cached()
+  };
+
+  Hot hot_;
   DriverCalls driver_{};
   CUcontext context_ = nullptr;
   std::uint64_t opened_us_ = 0;
-  PoolNumber number_{};
   bool open_ = false;
   pthread_mutex_t growth_ = PTHREAD_MUTEX_INITIALIZER;
-  SpinLock lock_;
-  arena::NodeStore nodes_;
+  alignas(64) SpinLock lock_;
+  alignas(64) arena::NodeStore nodes_;
   arena::AddressTable table_;
   Zone zones_[kZones];
   Holding holding_;
@@ -219,10 +230,8 @@ class Segments {
   arena::GrowingArray<Use> uses_;
   std::size_t uses_count_ = 0;
   std::atomic<ThreadCache*> caches_{nullptr};  // one is added under the pool's lock, none goes
-  Counters counters_;
-  std::uint64_t age_ = 1;                        // counts calls of decay(); under the pool's lock
-  std::atomic<std::uint32_t> classes_above_{0};  // see find_cached()
-  std::atomic<std::uint64_t> bin_bytes_{0};      // what a bin of a cache may hold, see set_pace()
+  alignas(64) Counters counters_;
+  std::uint64_t age_ = 1;  // counts calls of decay(); under the pool's lock
   Pace pace_;
   std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()
 };

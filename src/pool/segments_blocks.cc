@@ -64,12 +64,12 @@ void Segments::hand_out(ThreadCache& cache, Node& node, std::uint64_t asked) {
 }
 
 ThreadCache* Segments::cache_of_thread() {
-  ThreadCache* cache = cache_in_slot(number_);
+  ThreadCache* cache = cache_in_slot(hot_.number);
   return cache != nullptr ? cache : make_cache();
 }
 
 ThreadCache* Segments::make_cache() {
-  if (number_.serial == 0) return nullptr;
+  if (hot_.number.serial == 0) return nullptr;
   ThreadCache* cache = nullptr;
   {
     const Locked hold(lock_);
@@ -88,7 +88,7 @@ ThreadCache* Segments::make_cache() {
     cache->next = first_cache();
     caches_.store(cache, std::memory_order_release);
   }
-  if (set_cache_in_slot(number_, cache)) return cache;
+  if (set_cache_in_slot(hot_.number, cache)) return cache;
   const Locked hold(lock_);
   cache->owned = false;
   return nullptr;
@@ -118,14 +118,15 @@ StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
 }
 
 // With the cache's lock. Sizes of a few classes above will do as well; see set_pace().
-NodeId Segments::find_cached(StreamBins& bins, std::uint32_t size_class) {
+NodeId Segments::find_cached(ThreadCache& cache, StreamBins& bins, std::uint32_t size_class) {
   Bin* bin = &bins.bins[size_class];
   if (bin->head == 0) {
     bin->head = shelves_.get(nodes_, bins.id, size_class);
     if (bin->head != 0) {
       bin->count = kChain;
+      cache.bytes += kChain * nodes_[bin->head].bytes;
     } else {
-      const std::uint32_t most = classes_above_.load(std::memory_order_relaxed);
+      const std::uint32_t most = hot_.classes_above.load(std::memory_order_relaxed);
       for (std::uint32_t above = 1; above <= most && bin->head == 0; ++above) {
         if (size_class + above < kCachedClasses) bin = &bins.bins[size_class + above];
       }
@@ -135,6 +136,7 @@ NodeId Segments::find_cached(StreamBins& bins, std::uint32_t size_class) {
   const NodeId block = bin->head;
   bin->head = nodes_[block].next;
   --bin->count;
+  cache.bytes -= nodes_[block].bytes;
   return block;
 }
 
@@ -146,7 +148,7 @@ CUresult Segments::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream 
     if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
       const Locked hold(cache->lock);
       if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
-        if (const NodeId block = find_cached(*bins, size_class); block != 0) {
+        if (const NodeId block = find_cached(*cache, *bins, size_class); block != 0) {
           hand_out(*cache, nodes_[block], bytes);
           *address = address_of(nodes_[block]);
           return CUDA_SUCCESS;
@@ -222,17 +224,22 @@ NodeId Segments::cut_chain(Bin& bin) {
 
 // With the cache's lock. False: the block is too large for what the bin holds already. What the
 // shelf has no room for is left over, for the pool's space.
-bool Segments::keep(StreamBins& bins, NodeId block, NodeId* left_over) {
+bool Segments::keep(ThreadCache& cache, StreamBins& bins, NodeId block, NodeId* left_over) {
   Node& node = nodes_[block];
   Bin& bin = bins.bins[node.size_class];
-  if ((bin.count + 1) * node.bytes > bin_bytes_.load(std::memory_order_relaxed)) return false;
+  if ((bin.count + 1) * node.bytes > hot_.bin_bytes.load(std::memory_order_relaxed) &&
+      cache.bytes + node.bytes > hot_.cache_bytes.load(std::memory_order_relaxed)) {
+    return false;
+  }
   if (bin.count >= kMostInBin) {
     const NodeId chain = cut_chain(bin);
+    cache.bytes -= kChain * node.bytes;
     if (!shelves_.put(nodes_, bins.id, node.size_class, chain)) *left_over = chain;
   }
   node.next = bin.head;
   bin.head = block;
   ++bin.count;
+  cache.bytes += node.bytes;
   bins.used = true;
   return true;
 }
@@ -255,7 +262,7 @@ bool Segments::free(CUdeviceptr address, CUstream stream) {
     if (node.size_class < kCachedClasses && !node.has_uses) {
       if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
         id = bins->id;
-        if (keep(*bins, block, &left_over)) block = 0;
+        if (keep(*cache, *bins, block, &left_over)) block = 0;
       }
     }
   }
@@ -279,12 +286,12 @@ bool Segments::free_without_cache(CUdeviceptr address, CUstream stream) {
 
 // The block is not for the cache, or the cache does not know the stream yet.
 void Segments::free_centrally(NodeId block, CUstream stream) {
-  ThreadCache* cache = cache_in_slot(number_);
+  ThreadCache* cache = cache_in_slot(hot_.number);
   if (cache != nullptr && nodes_[block].size_class < kCachedClasses && !nodes_[block].has_uses) {
     if (StreamBins* bins = bins_of(*cache, stream); bins != nullptr) {
       const Locked hold(cache->lock);
       NodeId left_over = 0;  // nothing: the block was refused, or its bin is new and empty
-      if (bins->stream == stream && bins->id != 0 && keep(*bins, block, &left_over)) return;
+      if (bins->stream == stream && bins->id != 0 && keep(*cache, *bins, block, &left_over)) return;
     }
   }
   if (!nodes_[block].has_uses) {

@@ -10,15 +10,18 @@
 namespace vram::pool {
 namespace {
 
-// A program that comes here more often than once in this many allocations pays more for tightness
-// than it is worth to it: from then on, until it rests, the pool holds to the most that was live
-// less tightly, from a 48th above it to a half, and lets blocks be larger than they need be, from 3
-// % to 12 %.
+// A program for which pages are moved more often than once in so many allocations, or for a longer
+// share of its time, pays more for tightness than it is worth to it: from then on, until it rests,
+// the pool holds to the most that was live less tightly, from a 48th above it to a half, and lets
+// blocks be larger than they need be, from 3 % to 12 %.
 constexpr std::uint64_t kWindow = 65'536;
 constexpr std::uint64_t kOften = kWindow / 1024;
+constexpr std::uint64_t kWindow_us = 2'000'000;
+constexpr std::uint64_t kShareOfTime = 128;
 constexpr std::uint32_t kMostAbove = 8;  // classes; 64 are a doubling
-// All bins of a thread together hold a few thousandths of what is live.
+// What a bin may always hold, and what a thread's cache may hold beyond that, of what is live.
 constexpr std::uint64_t kBinShare = 1024;
+constexpr std::uint64_t kCacheShare = 256;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
 // At the limit a request waits this long for frees to become idle before it fails; TensorFlow waits
@@ -92,14 +95,21 @@ void Segments::set_pace(std::uint64_t more) {
   std::uint64_t bytes = live / kBinShare;
   if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
   if (bytes > kMostBinBytes) bytes = kMostBinBytes;
-  bin_bytes_.store(bytes, std::memory_order_relaxed);
+  hot_.bin_bytes.store(bytes, std::memory_order_relaxed);
+  hot_.cache_bytes.store(live / kCacheShare, std::memory_order_relaxed);
   const std::uint32_t above = 96 / pace_.slack_divisor;
-  classes_above_.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
-  ++pace_.growths;
+  hot_.classes_above.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
-  if (allocations - pace_.allocations < kWindow) return;
-  if (pace_.growths > kOften && pace_.slack_divisor > kLoosest) pace_.slack_divisor /= 2;
-  pace_.growths = 0;
+  const std::uint64_t now = now_us();
+  const bool many = allocations - pace_.allocations >= kWindow;
+  const bool long_ago = now - pace_.since_us >= kWindow_us;
+  if (!many && !long_ago) return;
+  const bool dear = (many && pace_.moves > kOften) ||
+                    (long_ago && pace_.moved_us > (now - pace_.since_us) / kShareOfTime);
+  if (dear && pace_.slack_divisor > kLoosest) pace_.slack_divisor /= 2;
+  pace_.moves = 0;
+  pace_.moved_us = 0;
+  pace_.since_us = now;
   pace_.allocations = allocations;
 }
 
@@ -187,6 +197,8 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gath
 // Backs what is missing in a row of busy nodes, or nothing.
 CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather) {
   if (missing == 0) return CUDA_SUCCESS;
+  const std::uint64_t begin = now_us();
+  const std::uint64_t moves = pace_.moves;
   take_idle_for(zone, missing, gather);
   struct Run {
     std::uint64_t page;
@@ -199,6 +211,7 @@ CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather 
     result = zone.pages.back(page, count);
     if (result != CUDA_SUCCESS) failed_at = run;
   });
+  if (pace_.moves != moves) pace_.moved_us += now_us() - begin;
   if (result == CUDA_SUCCESS) {
     counters_.pages_backed.fetch_add(missing, std::memory_order_relaxed);
     return result;
@@ -225,6 +238,7 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
     const Locked hold(lock_);
     promote();
   }
+  ++pace_.moves;
   wanted -= take_idle_pages(zone, wanted, ~std::uint64_t{0});
   for (int i = kZones - 1; i >= 0 && wanted > 0; --i) {
     Zone& other = zones_[i];
@@ -379,6 +393,7 @@ void Segments::empty(ThreadCache& cache) {
       for (Bin& bin : bins.bins) {
         while (bin.head != 0) {
           const NodeId block = bin.head;
+          cache.bytes -= nodes_[block].bytes;
           bin.head = nodes_[block].next;
           nodes_[block].next = all;
           all = block;

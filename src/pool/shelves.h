@@ -45,7 +45,7 @@ class Shelves {
   // As much as four threads' bins.
   static constexpr std::uint32_t kMostChains = 16;
 
-  struct Shelf {
+  struct alignas(64) Shelf {
     SpinLock lock;
     std::atomic<std::uint32_t> count;
     NodeId chains;

@@ -54,6 +54,7 @@ struct alignas(64) ThreadCache {
 
   SpinLock lock;
   std::uint32_t newest;  // index of the bins used last
+  std::uint64_t bytes;   // in the bins
   // Not yet told to the pool; see Segments::tell().
   std::int64_t live_bytes;
   std::int64_t highest_live_bytes;

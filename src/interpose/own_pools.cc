@@ -18,6 +18,9 @@ namespace {
 using driver::real;
 using pool::Segments;
 
+// Tables that the driver makes for the addresses of a pool, as much as was seen; charged while the
+// pool lives, since no call names them.
+constexpr std::uint64_t kTables = 8 * kMiB;
 // Memory goes back when it idled for one to two of these.
 constexpr timespec kDecayInterval{1, 0};
 constexpr std::size_t kDecayStack = 128 << 10;
@@ -181,7 +184,12 @@ Segments* open_pool(Device& device, std::uint32_t ordinal, CUstream stream) {
   Segments* opened = nullptr;
   if (at != MAP_FAILED && driver_has_all(driver)) {
     opened = new (at) Segments;
-    if (opened->open(driver, options) != CUDA_SUCCESS) opened = nullptr;
+    if (!device.account.try_charge_credit(kTables)) {
+      opened = nullptr;
+    } else if (opened->open(driver, options) != CUDA_SUCCESS) {
+      device.account.uncharge_credit(kTables);
+      opened = nullptr;
+    }
   }
   device.own_pool.store(opened == nullptr ? failed() : opened, std::memory_order_release);
   if (opened == nullptr) {
@@ -275,6 +283,7 @@ void close_own_pool(std::uint32_t ordinal, CUcontext context) {
   device.own_pool.store(nullptr, std::memory_order_release);
   pool->context_gone();
   pool->~Segments();
+  device.account.uncharge_credit(kTables);
   munmap(pool, sizeof(Segments));
 }
 

@@ -49,7 +49,6 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   driver_ = driver;
   context_ = options.context;
   opened_us_ = now_us();
-  pace_.since_us = opened_us_;
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);
   const Current current(driver_, context_);

@@ -137,10 +137,7 @@ class Segments {
   struct Pace {
     unsigned slack_divisor = kTightest;
     std::uint64_t peak_live = 0;    // since the program last rested
-    std::uint64_t moves = 0;        // times that pages were moved, since
-    std::uint64_t moved_us = 0;     // and for how long, since
-    std::uint64_t since_us = 0;     // then, or since
-    std::uint64_t allocations = 0;  // this many had been made
+    std::uint64_t moved_bytes = 0;  // out of caches and of pages, since it was last loosened
     std::uint64_t waited_us = 0;    // for tightness, ever
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
@@ -194,6 +191,7 @@ class Segments {
   void give(NodeId block, StreamId stream);
   void give_chain(NodeId chain, StreamId stream);
   void settle_uses();
+  [[nodiscard]] std::uint64_t cached_bytes();
   void empty_caches();
   void empty(ThreadCache& cache);
   void promote();

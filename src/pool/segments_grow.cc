@@ -10,14 +10,12 @@
 namespace vram::pool {
 namespace {
 
-// A program for which pages are moved more often than once in so many allocations, or for a longer
-// share of its time, pays more for tightness than it is worth to it: from then on, until it rests,
-// the pool holds to the most that was live less tightly, from a 48th above it to a half, and lets
-// blocks be larger than they need be, from 3 % to 12 %.
-constexpr std::uint64_t kWindow = 65'536;
-constexpr std::uint64_t kOften = kWindow / 1024;
-constexpr std::uint64_t kWindow_us = 2'000'000;
-constexpr std::uint64_t kShareOfTime = 128;
+// Moving pages costs what mapping them costs, and so does emptying caches. Once twice as much was
+// moved as the pool holds, a program pays more for tightness than it is worth to it: from then on,
+// until it rests, the pool holds to the most that was live less tightly, from a 48th above it to a
+// half, and lets blocks be larger than they need be, from 3 % to 12 %. A training gets there in
+// some seconds when each of its steps moves pages, and never when they fit.
+constexpr std::uint64_t kFirstPatience = 2;
 constexpr std::uint32_t kMostAbove = 8;  // classes; 64 are a doubling
 // What a bin may always hold, and what a thread's cache may hold beyond that, of what is live.
 constexpr std::uint64_t kBinShare = 1024;
@@ -91,7 +89,10 @@ void Segments::set_pace(std::uint64_t more) {
       static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
   // With the request that is being served.
   const std::uint64_t wanted = live + more;
-  if (wanted > pace_.peak_live) pace_.peak_live = wanted;
+  if (wanted > pace_.peak_live) {
+    pace_.peak_live = wanted;
+    pace_.moved_bytes = 0;  // still warming up
+  }
   std::uint64_t bytes = live / kBinShare;
   if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
   if (bytes > kMostBinBytes) bytes = kMostBinBytes;
@@ -99,18 +100,11 @@ void Segments::set_pace(std::uint64_t more) {
   hot_.cache_bytes.store(live / kCacheShare, std::memory_order_relaxed);
   const std::uint32_t above = 96 / pace_.slack_divisor;
   hot_.classes_above.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
-  const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
-  const std::uint64_t now = now_us();
-  const bool many = allocations - pace_.allocations >= kWindow;
-  const bool long_ago = now - pace_.since_us >= kWindow_us;
-  if (!many && !long_ago) return;
-  const bool dear = (many && pace_.moves > kOften) ||
-                    (long_ago && pace_.moved_us > (now - pace_.since_us) / kShareOfTime);
-  if (dear && pace_.slack_divisor > kLoosest) pace_.slack_divisor /= 2;
-  pace_.moves = 0;
-  pace_.moved_us = 0;
-  pace_.since_us = now;
-  pace_.allocations = allocations;
+  // Each time for twice as long: 2, 4, 8 ... times what the pool holds.
+  const std::uint64_t patience = kFirstPatience * (kTightest / pace_.slack_divisor);
+  if (pace_.moved_bytes <= patience * holding_.bytes() || pace_.slack_divisor <= kLoosest) return;
+  pace_.slack_divisor /= 2;
+  pace_.moved_bytes = 0;
 }
 
 // Up to the most that was live and a share of it, the pool takes memory from the driver at once;
@@ -144,6 +138,7 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   tell_all();
   set_pace(wanted.bytes);
   if (beyond_slack(wanted.bytes)) {
+    pace_.moved_bytes += cached_bytes();
     empty_caches();
     if (found()) return CUDA_SUCCESS;
   }
@@ -197,8 +192,6 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gath
 // Backs what is missing in a row of busy nodes, or nothing.
 CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather) {
   if (missing == 0) return CUDA_SUCCESS;
-  const std::uint64_t begin = now_us();
-  const std::uint64_t moves = pace_.moves;
   take_idle_for(zone, missing, gather);
   struct Run {
     std::uint64_t page;
@@ -211,7 +204,6 @@ CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather 
     result = zone.pages.back(page, count);
     if (result != CUDA_SUCCESS) failed_at = run;
   });
-  if (pace_.moves != moves) pace_.moved_us += now_us() - begin;
   if (result == CUDA_SUCCESS) {
     counters_.pages_backed.fetch_add(missing, std::memory_order_relaxed);
     return result;
@@ -238,7 +230,6 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
     const Locked hold(lock_);
     promote();
   }
-  ++pace_.moves;
   wanted -= take_idle_pages(zone, wanted, ~std::uint64_t{0});
   for (int i = kZones - 1; i >= 0 && wanted > 0; --i) {
     Zone& other = zones_[i];
@@ -273,6 +264,7 @@ std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages, std::ui
     }
     zone.space.detached(run);
     taken += count;
+    pace_.moved_bytes += count * zone.pages.page();
   }
   return taken;
 }
@@ -364,6 +356,15 @@ std::uint64_t Segments::decay() {
   ++age_;
   (void)issue_tickets();
   return given;
+}
+
+std::uint64_t Segments::cached_bytes() {
+  std::uint64_t bytes = 0;
+  for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
+    const Locked hold(cache->lock);
+    bytes += cache->bytes;
+  }
+  return bytes;
 }
 
 void Segments::empty_caches() {

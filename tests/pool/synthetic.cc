@@ -215,14 +215,14 @@ Workload streams_in_turn() {
 }  // namespace
 
 std::vector<Synthetic> synthetic_workloads() {
-  return {{"growing caches", growing_caches(), 1.1},
-          {"log-uniform, 512 B to 256 MiB", log_uniform(512, 256 * kMiB, 8000 * kMiB, 2), 1.11},
+  return {{"growing caches", growing_caches(), 1.2},
+          {"log-uniform, 512 B to 256 MiB", log_uniform(512, 256 * kMiB, 8000 * kMiB, 2), 1.2},
           {"log-uniform, 512 B to 2 MiB", log_uniform(512, 2 * kMiB, 1000 * kMiB, 8), 1.26},
           {"log-uniform, 1 MiB to 32 MiB", log_uniform(kMiB, 32 * kMiB, 4000 * kMiB, 9), 1.22},
           {"small among large", small_among_large(), 1.04},
-          {"sawtooth batches", sawtooth(), 1.08},
+          {"sawtooth batches", sawtooth(), 1.12},
           {"two phases", two_phases(), 1.18},
-          {"many streams", many_streams(), 1.14},
+          {"many streams", many_streams(), 1.2},
           {"streams in turn", streams_in_turn(), 1.09}};
 }
 

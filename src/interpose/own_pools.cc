@@ -18,8 +18,8 @@ namespace {
 using driver::real;
 using pool::Segments;
 
-// Tables that the driver makes for the addresses of a pool, as much as was seen; charged while the
-// pool lives, since no call names them.
+// Tables that the driver makes for the addresses of a pool, as much as was seen: a credit, charged
+// while the pool holds memory, since no call names them.
 constexpr std::uint64_t kTables = 8 * kMiB;
 // Memory goes back when it idled for one to two of these.
 constexpr timespec kDecayInterval{1, 0};
@@ -81,13 +81,26 @@ void count_part(const Device& device, std::int64_t bytes) {
   device.account.add_part(wire::Part::kPools, bytes);
 }
 
-// What the pool takes and gives back, as the ledger wants to hear it.
+bool charge_tables(Device& device) {
+  if (device.own_tables.load(std::memory_order_relaxed)) return true;
+  const bool charged = device.account.try_charge_credit(kTables);
+  device.own_tables.store(charged, std::memory_order_relaxed);
+  return charged;
+}
+
+void uncharge_tables_of_empty(Device& device) {
+  const Segments* pool = pool_of(device);
+  if (pool == nullptr || pool->reserved() != 0) return;
+  if (device.own_tables.exchange(false)) device.account.uncharge_credit(kTables);
+}
+
+// What the pool takes and gives back, as the ledger wants to hear it: under the pool's growth lock.
 pool::Grant grant_of(Device& device) {
   pool::Grant grant;
   grant.owner = &device;
   grant.reserve = [](void* owner, std::uint64_t bytes) {
     measure_near_limit(device_of(owner), bytes);
-    return device_of(owner).account.try_reserve(bytes);
+    return charge_tables(device_of(owner)) && device_of(owner).account.try_reserve(bytes);
   };
   grant.commit = [](void* owner, std::uint64_t bytes) {
     count_part(device_of(owner), static_cast<std::int64_t>(bytes));
@@ -95,6 +108,7 @@ pool::Grant grant_of(Device& device) {
   };
   grant.roll_back = [](void* owner, std::uint64_t bytes) {
     device_of(owner).account.roll_back(bytes);
+    uncharge_tables_of_empty(device_of(owner));
   };
   grant.begin_release = [](void* owner, std::uint64_t bytes) {
     device_of(owner).account.begin_release(bytes);
@@ -102,6 +116,7 @@ pool::Grant grant_of(Device& device) {
   grant.end_release = [](void* owner, std::uint64_t bytes) {
     count_part(device_of(owner), -static_cast<std::int64_t>(bytes));
     device_of(owner).account.end_release(bytes);
+    uncharge_tables_of_empty(device_of(owner));
   };
   grant.keep = [](void* owner, std::uint64_t bytes) { device_of(owner).account.keep(bytes); };
   return grant;
@@ -184,12 +199,7 @@ Segments* open_pool(Device& device, std::uint32_t ordinal, CUstream stream) {
   Segments* opened = nullptr;
   if (at != MAP_FAILED && driver_has_all(driver)) {
     opened = new (at) Segments;
-    if (!device.account.try_charge_credit(kTables)) {
-      opened = nullptr;
-    } else if (opened->open(driver, options) != CUDA_SUCCESS) {
-      device.account.uncharge_credit(kTables);
-      opened = nullptr;
-    }
+    if (opened->open(driver, options) != CUDA_SUCCESS) opened = nullptr;
   }
   device.own_pool.store(opened == nullptr ? failed() : opened, std::memory_order_release);
   if (opened == nullptr) {
@@ -283,7 +293,7 @@ void close_own_pool(std::uint32_t ordinal, CUcontext context) {
   device.own_pool.store(nullptr, std::memory_order_release);
   pool->context_gone();
   pool->~Segments();
-  device.account.uncharge_credit(kTables);
+  if (device.own_tables.exchange(false)) device.account.uncharge_credit(kTables);
   munmap(pool, sizeof(Segments));
 }
 

@@ -53,6 +53,7 @@ struct Device {
   std::atomic<std::uint64_t> external;     // bytes, see imports.cc
   std::atomic<std::uint64_t> stack_bytes;  // of a thread, the largest asked for
   std::atomic<pool::Segments*> own_pool;   // see own_pools.h
+  std::atomic<bool> own_tables;            // are charged for it
 };
 
 enum class Phase : std::uint32_t {

@@ -38,7 +38,8 @@ void give_back_above(std::uint32_t ordinal, std::uint64_t threshold);
 CUstream named_stream(CUstream stream);
 CUstream named_stream_per_thread(CUstream stream);
 
-// Whether the driver would take a call on this stream: a default stream is one of a current context.
+// Whether the driver would take a call on this stream: a default stream is one of a current
+// context.
 bool has_context(CUstream stream);
 
 // True: the block is of an own pool, and is free when the work on `stream` so far is done.

@@ -45,29 +45,42 @@ struct Block {
   std::size_t bytes;
 };
 
-// Blocks on their way from one thread to the next: one writes, one reads.
+// Blocks on their way from one thread to the next: one writes, one reads. Each side keeps what it
+// last saw of the other, so that the belt itself costs a line of memory for a few dozen blocks.
 class Belt {
  public:
   bool put(const Block& block) {
-    const std::size_t at = written_.load(std::memory_order_relaxed);
-    if (at - read_.load(std::memory_order_acquire) == kLength) return false;
-    blocks_[at % kLength] = block;
-    written_.store(at + 1, std::memory_order_release);
+    if (written_.own - written_.seen == kLength) {
+      written_.seen = read_.shared.load(std::memory_order_acquire);
+      if (written_.own - written_.seen == kLength) return false;
+    }
+    blocks_[written_.own++ % kLength] = block;
+    written_.shared.store(written_.own, std::memory_order_release);
     return true;
   }
+  // Waits for a batch, as a program would.
   bool take(Block* block) {
-    const std::size_t at = read_.load(std::memory_order_relaxed);
-    if (at == written_.load(std::memory_order_acquire)) return false;
-    *block = blocks_[at % kLength];
-    read_.store(at + 1, std::memory_order_release);
+    if (read_.own == read_.seen) {
+      const std::size_t written = written_.shared.load(std::memory_order_acquire);
+      if (written - read_.own < kBatch) return false;
+      read_.seen = written;
+    }
+    *block = blocks_[read_.own++ % kLength];
+    if (read_.own == read_.seen) read_.shared.store(read_.own, std::memory_order_release);
     return true;
   }
 
  private:
   static constexpr std::size_t kLength = 256;
+  static constexpr std::size_t kBatch = 64;
+  struct alignas(128) End {
+    std::atomic<std::size_t> shared{0};
+    alignas(128) std::size_t own = 0;
+    std::size_t seen = 0;
+  };
   Block blocks_[kLength] = {};
-  alignas(64) std::atomic<std::size_t> written_{0};
-  alignas(64) std::atomic<std::size_t> read_{0};
+  End written_;
+  End read_;
 };
 
 // Random numbers are drawn beforehand: they are not what is measured.

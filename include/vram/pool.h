@@ -108,6 +108,17 @@ class Pool {
   // `stream` is about to be destroyed.
   void forget_stream(CUstream_st* stream) { detail::check(vram_pool_forget_stream(pool_, stream)); }
 
+  // Captures into graphs, as in vram.h.
+  [[nodiscard]] std::uint32_t begin_capture(CUstream_st* stream) {
+    std::uint32_t capture = 0;
+    detail::check(vram_pool_begin_capture(pool_, stream, &capture));
+    return capture;
+  }
+  void end_capture(std::uint32_t capture) { detail::check(vram_pool_end_capture(pool_, capture)); }
+  void release_capture(std::uint32_t capture) {
+    detail::check(vram_pool_release_capture(pool_, capture));
+  }
+
   // Gives idle memory back until `keep` is held; returns what was given back.
   Bytes trim(Bytes keep = Bytes()) {
     std::uint64_t bytes = 0;

@@ -57,7 +57,7 @@ VRAM_API const char* vram_last_error(void);
 typedef struct vram_pool vram_pool;
 
 typedef enum vram_pool_kind {
-  /* The default: gives idle memory back by itself, does not fragment, fast with many threads. */
+  /* The default: gives idle memory back by itself, holds little more than is live. */
   VRAM_POOL_SEGMENTS = 0,
   /* TensorFlow's allocator: growing regions, or all at once. For one stream; more are safe, but
    * slower. */
@@ -114,6 +114,15 @@ VRAM_API vram_status vram_pool_record_use(vram_pool* pool, void* address, void* 
 /* `stream` is about to be destroyed. Without it, a later stream of the same handle may be taken for
  * this one. */
 VRAM_API vram_status vram_pool_forget_stream(vram_pool* pool, void* stream);
+
+/* Captures of `stream` into a graph; pools of segments only, VRAM_NOT_SUPPORTED of others. Begin
+ * before the capture begins, end when it has ended, release when the graph is gone and its launches
+ * are done. What is allocated in between is the graph's, which writes it at every launch: whoever
+ * frees it, and when, it is not handed out again outside of the capture before the release.
+ * `*capture` names it. VRAM_INVALID_ARGUMENT: no such capture, or not in this order. */
+VRAM_API vram_status vram_pool_begin_capture(vram_pool* pool, void* stream, uint32_t* capture);
+VRAM_API vram_status vram_pool_end_capture(vram_pool* pool, uint32_t capture);
+VRAM_API vram_status vram_pool_release_capture(vram_pool* pool, uint32_t capture);
 
 /* Gives idle memory back until the pool holds at most `keep` bytes; waits up to about 100 ms for
  * work under way. `given_back`: how many bytes went, may be null. */

@@ -32,6 +32,7 @@ struct alignas(64) Node {
   NodeId next;               // of a live one, the caller's to use
   std::uint32_t size_class;  // of a live block
   std::uint16_t stream;      // of a free one: where it was used last; 0: nowhere any more
+  std::uint16_t capture;     // of a live block, the caller's to use
   NodeKind kind;
   std::uint8_t space;      // which space of its pool
   bool handed_out;         // of a live block, the caller's to use

@@ -170,6 +170,39 @@ vram_status vram_pool_forget_stream(vram_pool* pool, void* stream) {
   });
 }
 
+vram_status vram_pool_begin_capture(vram_pool* pool, void* stream, uint32_t* capture) {
+  return guarded([&] {
+    if (pool == nullptr) return vram::library::null("pool");
+    if (capture == nullptr) return vram::library::null("capture");
+    if (pool->pool->begin_capture(stream_of(stream), capture)) return VRAM_OK;
+    return vram::library::fail(
+        VRAM_NOT_SUPPORTED,
+        "vram: vram_pool_begin_capture: only a pool of segments serves captures, "
+        "and about a thousand streams and captures at once; release those "
+        "whose graphs are gone");
+  });
+}
+
+vram_status vram_pool_end_capture(vram_pool* pool, uint32_t capture) {
+  return guarded([&] {
+    if (pool == nullptr) return vram::library::null("pool");
+    if (pool->pool->end_capture(capture)) return VRAM_OK;
+    return vram::library::fail(VRAM_INVALID_ARGUMENT,
+                               "vram: vram_pool_end_capture: no such capture is under way");
+  });
+}
+
+vram_status vram_pool_release_capture(vram_pool* pool, uint32_t capture) {
+  return guarded([&] {
+    if (pool == nullptr) return vram::library::null("pool");
+    if (pool->pool->release_capture(capture)) return VRAM_OK;
+    return vram::library::fail(
+        VRAM_INVALID_ARGUMENT,
+        "vram: vram_pool_release_capture: there is no such capture, or it is under "
+        "way: end it first");
+  });
+}
+
 vram_status vram_pool_trim(vram_pool* pool, uint64_t keep, uint64_t* given_back) {
   return guarded([&] {
     if (pool == nullptr) return vram::library::null("pool");

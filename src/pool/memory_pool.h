@@ -96,6 +96,17 @@ class MemoryPool {
   // another stream.
   virtual void forget_stream(CUstream stream) = 0;
 
+  // Around a capture of the stream into a graph: begin before it begins, end after it has ended.
+  // What is allocated in between is the graph's: it is handed out again outside of this capture
+  // only after release_capture(), which is for when the graph is gone and its launches are done.
+  // False: this kind of pool cannot, or too many captures are held.
+  [[nodiscard]] virtual bool begin_capture(CUstream /*stream*/, std::uint32_t* /*capture*/) {
+    return false;
+  }
+  // False: no such capture, or not in this order.
+  [[nodiscard]] virtual bool end_capture(std::uint32_t /*capture*/) { return false; }
+  [[nodiscard]] virtual bool release_capture(std::uint32_t /*capture*/) { return false; }
+
   // Gives memory that is not in use back to the driver until at most `keep` bytes are reserved.
   // Returns the bytes given back.
   virtual std::uint64_t trim(std::uint64_t keep) = 0;

@@ -78,6 +78,15 @@ class Segments {
 
   // To be called before a stream is destroyed.
   void forget_stream(CUstream stream);
+  // Around a capture of the stream into a graph. What is allocated in between is the graph's, which
+  // may write it at every launch: whoever frees it, and when, it is not handed out again outside of
+  // this capture before release_capture() says that the graph is gone and its launches are done.
+  // Begin before the stream's capture begins, end after it has ended. False: too many streams and
+  // captures.
+  [[nodiscard]] bool begin_capture(CUstream stream, StreamId* capture);
+  // False: no such capture, or not in this order; nothing was done.
+  [[nodiscard]] bool end_capture(StreamId capture);
+  [[nodiscard]] bool release_capture(StreamId capture);
   // Opens the pool's memory, what there is and what will come, to another card.
   [[nodiscard]] CUresult allow(CUdevice other);
 
@@ -190,6 +199,7 @@ class Segments {
   void free_used(NodeId block, StreamId stream);
   void give(NodeId block, StreamId stream);
   void give_chain(NodeId chain, StreamId stream);
+  void leave_bins(CUstream stream);
   void settle_uses();
   [[nodiscard]] std::uint64_t cached_bytes();
   void empty_caches();

@@ -183,9 +183,11 @@ bool Segments::list(NodeId block) {
 CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked) {
   Wanted wanted = asked;
   NodeId block = 0;
+  bool captured = false;
   {
     const Locked hold(lock_);
     wanted.id = streams_.id_of(wanted.stream);
+    captured = streams_.is_capture(wanted.id);
     block = take(wanted);
   }
   if (block == 0) {
@@ -198,6 +200,9 @@ CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked)
   Node& node = nodes_[block];
   // A block that could not be cut to size is no good for the bin of its class.
   node.size_class = node.bytes == wanted.bytes ? wanted.size_class : kUncached;
+  node.capture = captured ? wanted.id : StreamId{0};
+  // A captured block goes back to its capture, by way of no bin.
+  if (node.capture != 0) node.size_class = kUncached;
   *address = address_of(node);
   if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
     const Locked hold(cache->lock);
@@ -318,6 +323,8 @@ void Segments::free_centrally(NodeId block, CUstream stream) {
 // With the pool's lock.
 void Segments::give(NodeId block, StreamId stream) {
   Node& node = nodes_[block];
+  if (node.capture != 0 && streams_.is_capture(node.capture)) stream = node.capture;
+  node.capture = 0;
   table_.remove(address_of(node));
   const std::uint64_t ticket = stream == 0 ? 0 : streams_.next_ticket(stream);
   zones_[node.space].space.give(block, stream, ticket, age_);

@@ -434,6 +434,13 @@ void Segments::forget_stream(CUstream stream) {
   }
   const Growing growing(growth_);
   const Current current(driver_, context_);
+  leave_bins(stream);
+  const Locked hold(lock_);
+  streams_.forget(stream);
+}
+
+// The handle is going to mean another stream: no cache may know it by the old one.
+void Segments::leave_bins(CUstream stream) {
   empty_caches();
   for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
     const Locked hold(cache->lock);
@@ -441,8 +448,37 @@ void Segments::forget_stream(CUstream stream) {
       if (bins.stream == stream) bins.id = 0;
     }
   }
+}
+
+bool Segments::begin_capture(CUstream stream, StreamId* capture) {
+  const Growing growing(growth_);
+  leave_bins(stream);
   const Locked hold(lock_);
-  streams_.forget(stream);
+  *capture = streams_.begin_capture(stream);
+  return *capture != 0;
+}
+
+bool Segments::end_capture(StreamId capture) {
+  const Growing growing(growth_);
+  CUstream stream = nullptr;
+  {
+    const Locked hold(lock_);
+    if (!streams_.captures(capture)) return false;
+    stream = streams_.handle_of(capture);
+  }
+  leave_bins(stream);
+  const Locked hold(lock_);
+  streams_.end_capture(capture);
+  return true;
+}
+
+bool Segments::release_capture(StreamId capture) {
+  const Growing growing(growth_);
+  const Locked hold(lock_);
+  if (!streams_.is_capture(capture) || streams_.captures(capture)) return false;
+  streams_.release_capture(capture);
+  promote();
+  return true;
 }
 
 }  // namespace vram::pool

@@ -62,6 +62,19 @@ class SegmentsPool final : public MemoryPool {
     return segments_.record_use(address, stream);
   }
   void forget_stream(CUstream stream) override { segments_.forget_stream(stream); }
+  bool begin_capture(CUstream stream, std::uint32_t* capture) override {
+    StreamId id = 0;
+    const bool begun = segments_.begin_capture(stream, &id);
+    *capture = id;
+    return begun;
+  }
+  bool end_capture(std::uint32_t capture) override {
+    return capture < arena::kMaxStreams && segments_.end_capture(static_cast<StreamId>(capture));
+  }
+  bool release_capture(std::uint32_t capture) override {
+    return capture < arena::kMaxStreams &&
+           segments_.release_capture(static_cast<StreamId>(capture));
+  }
   std::uint64_t trim(std::uint64_t keep) override { return segments_.trim(keep); }
   void set_limit(std::uint64_t bytes) override { segments_.set_limit(bytes); }
 

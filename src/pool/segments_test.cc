@@ -216,6 +216,45 @@ TEST_F(SegmentsTest, AForgottenStreamsHandleIsAnotherStreamAfterwards) {
   EXPECT_TRUE(pool.free(b, stream(1)));
 }
 
+// A graph writes its blocks at every launch, whatever became of them in the meantime.
+TEST_F(SegmentsTest, WhatACaptureAllocatesStaysItsOwnUntilTheGraphIsGone) {
+  open(kGiB);
+  for (const std::uint64_t bytes : {std::uint64_t{4096}, 3 * kMiB, 40 * kMiB}) {
+    const CUdeviceptr before = take(bytes, stream(1));
+    EXPECT_TRUE(pool.free(before, stream(1)));
+    arena::StreamId capture = 0;
+    ASSERT_TRUE(pool.begin_capture(stream(1), &capture));
+    const CUdeviceptr a = take(bytes, stream(1));
+    EXPECT_TRUE(pool.free(a, stream(1)));
+    const CUdeviceptr b = take(bytes, stream(1));
+    EXPECT_EQ(b, a) << "within the capture it is free at once";
+    ASSERT_TRUE(pool.end_capture(capture));
+    EXPECT_TRUE(pool.free(b, stream(2)));
+    (void)pool.trim(0);
+    std::vector<CUdeviceptr> others;
+    for (int i = 0; i < 8; ++i) {
+      others.push_back(take(bytes, stream(static_cast<unsigned>(1 + i % 2))));
+      EXPECT_NE(others.back(), b);
+    }
+    ASSERT_TRUE(pool.release_capture(capture));
+    for (const CUdeviceptr other : others) EXPECT_TRUE(pool.free(other, stream(1)));
+    (void)pool.trim(0);
+    EXPECT_EQ(pool.info().reserved, 0u);
+  }
+}
+
+TEST_F(SegmentsTest, ManyCapturesLeaveNoStreamsBehind) {
+  open(kGiB);
+  for (int i = 0; i < 3000; ++i) {
+    arena::StreamId capture = 0;
+    ASSERT_TRUE(pool.begin_capture(stream(1), &capture));
+    const CUdeviceptr a = take(4096, stream(1));
+    ASSERT_TRUE(pool.end_capture(capture));
+    EXPECT_TRUE(pool.free(a, stream(1)));
+    ASSERT_TRUE(pool.release_capture(capture));
+  }
+}
+
 TEST_F(SegmentsTest, MoreStreamsThanCanBeToldApartStillWork) {
   open(kGiB);
   for (std::uintptr_t i = 1; i < 1500; ++i) {

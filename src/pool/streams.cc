@@ -47,25 +47,26 @@ StreamId Streams::reusable() const {
   return 0;
 }
 
+StreamId Streams::unused() { return used_ + 1 < arena::kMaxStreams ? ++used_ : reusable(); }
+
 StreamId Streams::id_of(CUstream stream) {
   StreamId id = find(stream);
   if (id != 0) return id;
   const std::uint64_t thread = thread_of(stream);
-  if (used_ + 1 < arena::kMaxStreams) {
-    id = ++used_;
-  } else {
-    id = reusable();
-    if (id == 0) return 0;
-  }
+  id = unused();
+  if (id == 0) return 0;
   streams_[id].handle = stream;
   streams_[id].thread = thread;
   streams_[id].closed = false;
+  streams_[id].hidden = false;
+  streams_[id].captured = false;
   return id;
 }
 
 bool Streams::issue(StreamId id) {
   Stream& stream = streams_[id];
   if (stream.closed) return true;  // its last ticket was issued when it was forgotten
+  if (stream.captured) return false;
   // A capture would record the write, and every launch of its graph repeat it.
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver_->stream_is_capturing(stream.handle, &capture) != CUDA_SUCCESS ||
@@ -99,7 +100,9 @@ StreamId Streams::find(CUstream stream) const {
   const std::uint64_t thread = thread_of(stream);
   for (StreamId id = 1; id <= used_; ++id) {
     const Stream& known = streams_[id];
-    if (known.handle == stream && known.thread == thread && !known.closed) return id;
+    if (known.handle == stream && known.thread == thread && !known.closed && !known.hidden) {
+      return id;
+    }
   }
   return 0;
 }
@@ -111,6 +114,36 @@ void Streams::note_synchronized(StreamId id, std::uint64_t ticket) {
   if (stream.waited_for.load(std::memory_order_relaxed) < ticket) {
     stream.waited_for.store(ticket, std::memory_order_release);
   }
+}
+
+StreamId Streams::begin_capture(CUstream stream) {
+  const StreamId known = id_of(stream);
+  const StreamId id = known == 0 ? 0 : unused();
+  if (id == 0) return 0;
+  streams_[known].hidden = true;
+  streams_[id].handle = stream;
+  streams_[id].thread = thread_of(stream);
+  streams_[id].closed = false;
+  streams_[id].hidden = false;
+  streams_[id].captured = true;
+  return id;
+}
+
+void Streams::end_capture(StreamId capture) {
+  const Stream& captured = streams_[capture];
+  for (StreamId id = 1; id <= used_; ++id) {
+    Stream& known = streams_[id];
+    if (known.handle == captured.handle && known.thread == captured.thread && !known.captured) {
+      known.hidden = false;
+    }
+  }
+  streams_[capture].hidden = true;
+}
+
+void Streams::release_capture(StreamId capture) {
+  note_synchronized(capture, streams_[capture].issued + 1);
+  streams_[capture].captured = false;
+  streams_[capture].closed = true;
 }
 
 void Streams::forget(CUstream stream) {

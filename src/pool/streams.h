@@ -68,6 +68,20 @@ class Streams {
     return false;
   }
 
+  // From now on the handle means another stream, whose tickets never pass: what a capture frees may
+  // be written again whenever its graph runs. 0: too many streams.
+  [[nodiscard]] StreamId begin_capture(CUstream stream);
+  // The handle means the stream that it meant before.
+  void end_capture(StreamId capture);
+  // The graph is gone, and its work is done: all of its tickets have passed.
+  void release_capture(StreamId capture);
+  [[nodiscard]] CUstream handle_of(StreamId id) const { return streams_[id].handle; }
+  // Of a capture that is not released; and is it under way?
+  [[nodiscard]] bool is_capture(StreamId id) const { return streams_[id].captured; }
+  [[nodiscard]] bool captures(StreamId id) const {
+    return streams_[id].captured && !streams_[id].hidden;
+  }
+
   [[nodiscard]] StreamId count() const { return used_; }
 
  private:
@@ -75,11 +89,14 @@ class Streams {
     CUstream handle;
     std::uint64_t thread;  // of a per-thread default stream; else 0
     bool closed;           // forgotten
+    bool hidden;           // behind a capture under way, or a capture that has ended
+    bool captured;         // see begin_capture()
     std::uint64_t issued;
     std::atomic<std::uint64_t> waited_for;  // tickets that passed because somebody waited
     std::atomic<std::uint64_t>* word;
   };
 
+  [[nodiscard]] StreamId unused();
   [[nodiscard]] StreamId reusable() const;
   [[nodiscard]] std::uint64_t passed_on(StreamId id) const {
     const std::uint64_t written = streams_[id].word->load(std::memory_order_acquire);

@@ -56,6 +56,23 @@ TEST_P(PoolOfKind, AllocatesWithinItsLimitAndGivesBack) {
   });
 }
 
+TEST(Pool, ACapturesBlocksAreItsOwnAndTheOrderIsHeldTo) {
+  in_child([] {
+    Pool pool;
+    const std::uint32_t capture = pool.begin_capture(nullptr);
+    EXPECT_THROW(pool.release_capture(capture), ValueError) << "not ended";
+    void* block = pool.allocate(1_MiB);
+    pool.end_capture(capture);
+    EXPECT_THROW(pool.end_capture(capture), ValueError);
+    pool.deallocate(block);
+    EXPECT_NE(pool.allocate(1_MiB), block);
+    pool.release_capture(capture);
+    EXPECT_THROW(pool.release_capture(capture), ValueError);
+    EXPECT_THROW(pool.end_capture(9999), ValueError);
+    EXPECT_EQ(vram_pool_begin_capture(nullptr, nullptr, nullptr), VRAM_INVALID_ARGUMENT);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PoolOfKind,
                          ::testing::Values(PoolKind::kSegments, PoolKind::kBfc,
                                            PoolKind::kDriverAsync, PoolKind::kHost));

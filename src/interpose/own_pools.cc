@@ -168,7 +168,9 @@ void start_decay() {
 // Cards that the program's pool is open to by now.
 void open_to_others(Segments& pool, CUmemoryPool of, std::uint32_t ordinal) {
   for (std::uint32_t d = 0; d < process().device_count && real.cuMemPoolGetAccess != nullptr; ++d) {
-    CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(d)}};
+    CUmemLocation location{};
+    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    location.id = static_cast<int>(d);
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (d == ordinal || real.cuMemPoolGetAccess(&flags, of, &location) != CUDA_SUCCESS) continue;
     if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) (void)pool.allow(static_cast<CUdevice>(d));

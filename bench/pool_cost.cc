@@ -84,7 +84,7 @@ class Belt {
 };
 
 // Random numbers are drawn beforehand: they are not what is measured.
-struct alignas(64) Worker {
+struct Worker {
   static constexpr std::size_t kDraws = 1 << 16;
   std::vector<Block> live;
   std::vector<std::size_t> sizes;

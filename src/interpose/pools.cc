@@ -597,7 +597,8 @@ VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
 VRAM_EXPORT CUresult cuCtxSynchronize() {
   VRAM_ENTER(cuCtxSynchronize);
   Here here{};
-  vram::pool::Segments* own = locate(&here) ? opened_own_pool(here.ordinal) : nullptr;
+  vram::pool::Segments* own =
+      has_own_pools() && locate(&here) ? opened_own_pool(here.ordinal) : nullptr;
   if (own == nullptr) return synchronized([] { return real.cuCtxSynchronize(); });
   const auto marks = own->mark_all();
   const CUresult result = real.cuCtxSynchronize();

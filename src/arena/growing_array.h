@@ -23,11 +23,13 @@ class GrowingArray {
     if (elements_ != nullptr) munmap(elements_, capacity_ * sizeof(T));
   }
 
-  // Once, before anything else. False: no address space.
+  // Before anything else. A second call starts over: what was written is gone. False: no address
+  // space, and all is as before.
   [[nodiscard]] bool reserve(std::size_t capacity) {
     void* at = mmap(nullptr, capacity * sizeof(T), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return false;
+    if (elements_ != nullptr) munmap(elements_, capacity_ * sizeof(T));
     elements_ = static_cast<T*>(at);
     capacity_ = capacity;
     return true;

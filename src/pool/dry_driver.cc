@@ -34,6 +34,7 @@ struct Dry {
   std::uint64_t peak = 0;
   std::uint64_t next_address = kFirstAddress;
   std::uint64_t next_handle = 1;
+  std::uint64_t addresses_left = ~std::uint64_t{0};
   std::map<CUdeviceptr, std::uint64_t> reservations;
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<CUmemGenericAllocationHandle, Handle> handles;
@@ -165,7 +166,8 @@ CUresult address_reserve(CUdeviceptr* address, std::size_t bytes, std::size_t al
                          CUdeviceptr, unsigned long long) {
   const std::lock_guard<std::mutex> hold(dry.lock);
   if (bytes == 0 || bytes % kGranularity != 0) return fault();
-  if (fails(DryCall::kReserve)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (fails(DryCall::kReserve) || bytes > dry.addresses_left) return CUDA_ERROR_OUT_OF_MEMORY;
+  dry.addresses_left -= bytes;
   *address = new_addresses(bytes, alignment);
   dry.reservations[*address] = bytes;
   return CUDA_SUCCESS;
@@ -177,6 +179,7 @@ CUresult address_free(CUdeviceptr address, std::size_t bytes) {
   const auto mapped = dry.mappings.lower_bound(address);
   if (mapped != dry.mappings.end() && mapped->first < address + bytes) return fault();
   dry.reservations.erase(reservation);
+  dry.addresses_left += bytes;
   return CUDA_SUCCESS;
 }
 
@@ -317,6 +320,7 @@ constexpr DriverCalls kCalls = table();
 const DriverCalls& dry_driver(std::uint64_t bytes_per_card) {
   const std::lock_guard<std::mutex> hold(dry.lock);
   dry.capacity = bytes_per_card;
+  dry.addresses_left = ~std::uint64_t{0};
   dry.peak = dry.all_held;
   dry.faults = 0;
   return kCalls;
@@ -333,6 +337,11 @@ DryCounts dry_counts() {
 void fail_dry(DryCall call, std::uint64_t n) {
   const std::lock_guard<std::mutex> hold(dry.lock);
   dry.fail[static_cast<unsigned>(call)] = n;
+}
+
+void limit_dry_addresses(std::uint64_t bytes) {
+  const std::lock_guard<std::mutex> hold(dry.lock);
+  dry.addresses_left = bytes;
 }
 
 void hold_dry_streams() {

@@ -42,6 +42,9 @@ enum class DryCall : unsigned {
 };
 void fail_dry(DryCall call, std::uint64_t n);
 
+// No more than this many bytes of addresses are reserved at once, until the next dry_driver().
+void limit_dry_addresses(std::uint64_t bytes);
+
 // Work on streams stays undone, so that tickets do not pass, until it is let go.
 void hold_dry_streams();
 void let_dry_streams_go();

@@ -30,19 +30,27 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 
 }  // namespace
 
-// Fewer addresses where the process may not have many.
-CUresult Segments::open_zone(std::uint8_t number, CUdevice device, std::uint64_t card) {
-  Zone& zone = zones_[number];
-  const std::uint64_t page = kShapes[number].page;
+// Fewer addresses where the process may not have many, and the same for each zone; with less than
+// a card's, a block may be refused that the card would still hold.
+CUresult Segments::open_zones(CUdevice device, std::uint64_t card) {
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  for (std::uint64_t cards = kSpanOfCards; cards > 0 && result != CUDA_SUCCESS; cards /= 2) {
-    result =
-        zone.pages.open(driver_, &holding_, device, round_up(card * cards, kLargestPage), page);
+  for (std::uint64_t eighths = 8 * kSpanOfCards; eighths > 0; eighths /= 2) {
+    const std::uint64_t span = round_up(card / 8 * eighths, kLargestPage);
+    result = CUDA_SUCCESS;
+    for (std::uint8_t i = 0; i < kZones && result == CUDA_SUCCESS; ++i) {
+      result = zones_[i].pages.open(driver_, &holding_, device, span, kShapes[i].page);
+    }
+    if (result == CUDA_SUCCESS) break;
+    for (Zone& zone : zones_) zone.pages.close();
   }
-  if (result != CUDA_SUCCESS) return result;
-  hot_.base[number] = zone.pages.base();
-  const bool opened = zone.space.open(&nodes_, number, zone.pages.span(), page);
-  return opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  for (std::uint8_t i = 0; i < kZones && result == CUDA_SUCCESS; ++i) {
+    Zone& zone = zones_[i];
+    hot_.base[i] = zone.pages.base();
+    if (!zone.space.open(&nodes_, i, zone.pages.span(), kShapes[i].page)) {
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  return result;
 }
 
 CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& options) {
@@ -61,9 +69,7 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   result = streams_.open(driver_);
   if (result != CUDA_SUCCESS) return result;
   open_ = true;
-  for (std::uint8_t i = 0; i < kZones && result == CUDA_SUCCESS; ++i) {
-    result = open_zone(i, options.device, total);
-  }
+  result = open_zones(options.device, total);
   if (result != CUDA_SUCCESS) {
     close();
     return result;

@@ -167,7 +167,7 @@ class Segments {
     StreamId id;
   };
 
-  [[nodiscard]] CUresult open_zone(std::uint8_t number, CUdevice device, std::uint64_t card);
+  [[nodiscard]] CUresult open_zones(CUdevice device, std::uint64_t card);
   [[nodiscard]] ThreadCache* cache_of_thread();
   [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
   [[nodiscard]] ThreadCache* make_cache();

@@ -59,6 +59,23 @@ TEST_F(SegmentsTest, HoldsWhatBlocksTouchAndNoMore) {
   EXPECT_TRUE(pool.free(b, nullptr));
 }
 
+// As under `ulimit -v` or a sanitizer: every zone gets its part, none takes what the next needs.
+TEST_F(SegmentsTest, AProcessWithFewAddressesStillGetsAPool) {
+  const DriverCalls& calls = dry_driver(141 * kGiB);
+  limit_dry_addresses(256 * kGiB);
+  ASSERT_EQ(pool.open(calls, {}), CUDA_SUCCESS);
+  EXPECT_EQ(dry_counts().reservations, 4u);
+  for (const std::uint64_t bytes : {kMiB / 2, 3 * kMiB, 32 * kMiB, 8 * kGiB}) {
+    EXPECT_TRUE(pool.free(take(bytes), nullptr));
+  }
+}
+
+TEST_F(SegmentsTest, AProcessWithoutAddressesGetsNoPoolAndLosesNone) {
+  const DriverCalls& calls = dry_driver(141 * kGiB);
+  limit_dry_addresses(32 * kGiB);
+  EXPECT_EQ(pool.open(calls, {}), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 // The classical trap: everything freed, and no hole large enough.
 TEST_F(SegmentsTest, PagesOfScatteredHolesServeOneLargeRequest) {
   SegmentsOptions options;

@@ -319,7 +319,7 @@ TEST_P(PoolContract, ABlockFreedOnABusyStreamDoesNotReachAnother) {
   const auto create = CALL(cuStreamCreate);
   const auto destroy = CALL(cuStreamDestroy_v2);
   const auto wait = CALL(cuStreamWaitValue32_v2);
-  const auto write = CALL(cuMemsetD32_v2);
+  const auto write = CALL(cuStreamWriteValue32_v2);
   const auto fill = CALL(cuMemsetD32Async);
   const auto read = CALL(cuMemcpyDtoH_v2);
   CUstream one = nullptr;
@@ -328,7 +328,7 @@ TEST_P(PoolContract, ABlockFreedOnABusyStreamDoesNotReachAnother) {
   ASSERT_EQ(create(&two, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   CUdeviceptr flag = 0;  // not from the pool: a driver's own takes no such words
   ASSERT_EQ(driver().calls->mem_alloc(&flag, 4), CUDA_SUCCESS);
-  ASSERT_EQ(write(flag, 0, 1), CUDA_SUCCESS);
+  ASSERT_EQ(write(two, flag, 0, 0), CUDA_SUCCESS);
   ASSERT_EQ(driver().calls->context_synchronize(), CUDA_SUCCESS);
   // TensorFlow's arena waits for the first stream once, when it meets the second.
   EXPECT_TRUE(pool->free(take(256, one), one));
@@ -341,13 +341,13 @@ TEST_P(PoolContract, ABlockFreedOnABusyStreamDoesNotReachAnother) {
     const CUdeviceptr b = take(bytes, two);
     ASSERT_EQ(fill(b, 0x22222222, bytes / 4, two), CUDA_SUCCESS);
     ASSERT_EQ(driver().calls->stream_synchronize(two), CUDA_SUCCESS);
-    ASSERT_EQ(fill(flag, 1, 1, two), CUDA_SUCCESS);
+    ASSERT_EQ(write(two, flag, 1, 0), CUDA_SUCCESS);
     ASSERT_EQ(driver().calls->stream_synchronize(one), CUDA_SUCCESS);
     unsigned found = 0;
     ASSERT_EQ(read(&found, b, 4), CUDA_SUCCESS);
     EXPECT_EQ(found, 0x22222222u) << bytes;
     EXPECT_TRUE(pool->free(b, two));
-    ASSERT_EQ(write(flag, 0, 1), CUDA_SUCCESS);
+    ASSERT_EQ(write(two, flag, 0, 0), CUDA_SUCCESS);
     ASSERT_EQ(driver().calls->context_synchronize(), CUDA_SUCCESS);
   }
   pool.reset();

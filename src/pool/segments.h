@@ -151,8 +151,8 @@ class Segments {
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
   // What may be held above the most that was live: this part of it.
-  static constexpr unsigned kTightest = 48;
-  static constexpr unsigned kLoosest = 2;
+  static constexpr unsigned kTightest = 96;
+  static constexpr unsigned kLoosest = 3;
   struct Use {
     NodeId block;
     StreamId stream;

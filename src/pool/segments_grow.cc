@@ -10,12 +10,11 @@
 namespace vram::pool {
 namespace {
 
-// Moving pages costs what mapping them costs, and so does emptying caches. Once twice as much was
-// moved as the pool holds, a program pays more for tightness than it is worth to it: from then on,
-// until it rests, the pool holds to the most that was live less tightly, from a 48th above it to a
-// half, and lets blocks be larger than they need be, from 3 % to 12 %. A training gets there in
-// some seconds when each of its steps moves pages, and never when they fit.
-constexpr std::uint64_t kFirstPatience = 2;
+// Moving pages costs what mapping them costs, and so does emptying caches. Once as much was moved
+// as the pool holds, a program pays more for tightness than it is worth to it: from then on, until
+// it rests, the pool holds to the most that was live less tightly, from a 96th above it to a third,
+// and lets blocks be larger than they need be, from 1.5 % to 12 %. A training gets there in some
+// seconds when each of its steps moves pages, and never when they fit.
 constexpr std::uint32_t kMostAbove = 8;  // classes; 64 are a doubling
 // What a bin may always hold, and what a thread's cache may hold beyond that, of what is live.
 constexpr std::uint64_t kBinShare = 1024;
@@ -100,8 +99,8 @@ void Segments::set_pace(std::uint64_t more) {
   hot_.cache_bytes.store(live / kCacheShare, std::memory_order_relaxed);
   const std::uint32_t above = 96 / pace_.slack_divisor;
   hot_.classes_above.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
-  // Each time for twice as long: 2, 4, 8 ... times what the pool holds.
-  const std::uint64_t patience = kFirstPatience * (kTightest / pace_.slack_divisor);
+  // Each time for twice as long: 1, 2, 4 ... times what the pool holds.
+  const std::uint64_t patience = kTightest / pace_.slack_divisor;
   if (pace_.moved_bytes <= patience * holding_.bytes() || pace_.slack_divisor <= kLoosest) return;
   pace_.slack_divisor /= 2;
   pace_.moved_bytes = 0;

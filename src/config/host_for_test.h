@@ -3,6 +3,7 @@
 // A machine for tests of the configuration: cards, free memory, environment and pools that remember
 // how they were asked for.
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -170,7 +171,7 @@ class TestHost {
   std::string driver_missing;
   std::map<std::string, std::string> environment;
   std::vector<pool::Options> pools;  // as they were made
-  std::uint64_t clock_ms = 0;
+  std::atomic<std::uint64_t> clock_ms{0};  // a clock may be read by any thread
 
  private:
   static TestCard& card(CUdevice device) {

@@ -76,10 +76,10 @@ MemoryInfo Memory::info() const {
 }
 
 FragmentationSample Memory::sample() {
+  const std::scoped_lock lock(history_mutex_);  // before the clock: the history is in its order
   const pool::Info info = pool_->info();
   const FragmentationSample now{now_ms_(), pool_->fragmentation(), Bytes::of(info.in_use),
                                 Bytes::of(info.reserved)};
-  const std::scoped_lock lock(history_mutex_);
   if (ring_.size() < kSamples) {
     ring_.push_back(now);
   } else {

@@ -170,7 +170,7 @@ class TestHost {
   std::vector<TestCard> cards;
   std::string driver_missing;
   std::map<std::string, std::string> environment;
-  std::vector<pool::Options> pools;  // as they were made
+  std::vector<pool::Options> pools;        // as they were made
   std::atomic<std::uint64_t> clock_ms{0};  // a clock may be read by any thread
 
  private:

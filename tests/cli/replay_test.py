@@ -250,7 +250,7 @@ class Replay(CommandTest):
         self.assertNotIn("\x1b", self.on_terminal(80, SMALL, TERM="dumb"))
         lines = plain.splitlines()
         self.assertEqual({len(line) <= 80 for line in lines}, {True})
-        self.assertRegex(lines[0], r"^   3[01]\dMiB \| ")
+        self.assertRegex(lines[0], r"^   310MiB \| ")
         self.assertIn("#", lines[11])
         self.assertEqual(lines[12], "        0 +" + "-" * 69)
         self.assertRegex(lines[13], r"# live  : reserved +6327 events$")

@@ -14,20 +14,8 @@ namespace vram::config {
 namespace {
 
 using namespace vram::literals;
+using sim_test::in_child;
 using sim_test::kContextBytes;
-
-// Runs the body in a child before this process has a driver; what the body expects must hold there.
-void in_child(const std::function<void()>& body) {
-  const pid_t child = sim_test::start_child([&] {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    return ::testing::Test::HasFailure() ? 1 : 0;
-  });
-  EXPECT_EQ(sim_test::exit_status(child), 0);
-}
 
 TEST(Library, S08TheSimulatedCardsAreListed) {
   in_child([] {

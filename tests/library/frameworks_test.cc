@@ -10,16 +10,9 @@
 
 namespace {
 
+using vram::sim_test::in_child;
 using vram::sim_test::kGiB;
 using vram::sim_test::kMiB;
-
-void in_child(const std::function<void()>& body) {
-  const pid_t child = vram::sim_test::start_child([&] {
-    body();
-    return ::testing::Test::HasFailure() ? 1 : 0;
-  });
-  EXPECT_EQ(vram::sim_test::exit_status(child), 0);
-}
 
 vram_pool_info info_of(int device) {
   vram_pool* pool = nullptr;

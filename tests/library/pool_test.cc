@@ -11,19 +11,7 @@ namespace vram {
 namespace {
 
 using namespace literals;
-
-// Runs the body in a child before this process has a driver.
-void in_child(const std::function<void()>& body) {
-  const pid_t child = sim_test::start_child([&] {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    return ::testing::Test::HasFailure() ? 1 : 0;
-  });
-  EXPECT_EQ(sim_test::exit_status(child), 0);
-}
+using sim_test::in_child;
 
 class PoolOfKind : public ::testing::TestWithParam<PoolKind> {};
 

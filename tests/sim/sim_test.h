@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -74,6 +75,19 @@ inline int exit_status(pid_t child) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// The same for a body with expectations of its own: they must hold there, and nothing be thrown.
+inline void in_child(const std::function<void()>& body) {
+  const pid_t child = start_child([&] {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(exit_status(child), 0);
 }
 
 // A current primary context on device 0.

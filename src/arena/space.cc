@@ -48,6 +48,15 @@ NodeId Space::split(NodeId id, std::uint64_t bytes) {
   return rest;
 }
 
+// The same on both sides; a side of nothing is 0.
+Space::Cut Space::cut(NodeId id, std::uint64_t from, std::uint64_t to) {
+  Cut parts{0, id, 0};
+  if (from > node(id).start) parts = {id, split(id, from - node(id).start), 0};
+  const Node& middle = node(parts.middle);
+  if (to < middle.start + middle.bytes) parts.right = split(parts.middle, to - middle.start);
+  return parts;
+}
+
 // Takes the next node, which is in no list, into this one.
 void Space::merge_after(NodeId id) {
   Node& a = node(id);
@@ -223,13 +232,8 @@ NodeId Space::occupy(const Place& place) {
     }
     const std::uint64_t from = floor_to(most(node(id).start, place.start), unit);
     const std::uint64_t to = least(ceil_to(end, unit), node(id).start + node(id).bytes);
-    NodeId left = 0;
-    NodeId right = 0;
-    if (from > node(id).start) {
-      left = id;
-      id = split(left, from - node(left).start);
-    }
-    if (to < node(id).start + node(id).bytes) right = split(id, to - node(id).start);
+    const auto [left, middle, right] = cut(id, from, to);
+    id = middle;
     node(id).kind = gap ? NodeKind::kBusyGap : NodeKind::kBusyFree;
     node(id).last_of_run = false;
     if (left != 0) gap ? insert_gap(left) : insert_free(left);
@@ -302,14 +306,7 @@ NodeId Space::detach(std::uint64_t pages, const Idle& idle, std::uint64_t freed_
   // Idle: its parts, too, are anybody's from now on.
   node(chosen).stream = 0;
   node(chosen).ticket = 0;
-  NodeId run = chosen;
-  NodeId left = 0;
-  NodeId right = 0;
-  if (from > node(chosen).start) {
-    left = chosen;
-    run = split(chosen, from - node(chosen).start);
-  }
-  if (to < node(run).start + node(run).bytes) right = split(run, to - node(run).start);
+  const auto [left, run, right] = cut(chosen, from, to);
   node(run).kind = NodeKind::kBusyGap;
   node(run).last_of_run = true;
   if (left != 0) insert_free(left);

@@ -122,7 +122,13 @@ class Space {
            (node(id).stream == stream || streams_ <= 2);
   }
 
+  struct Cut {
+    NodeId left;
+    NodeId middle;
+    NodeId right;
+  };
   [[nodiscard]] NodeId split(NodeId id, std::uint64_t bytes);
+  [[nodiscard]] Cut cut(NodeId id, std::uint64_t from, std::uint64_t to);
   void merge_after(NodeId id);
   void insert_free(NodeId id);
   void remove_free(NodeId id);

@@ -26,14 +26,10 @@ class AddressTable {
   AddressTable& operator=(const AddressTable&) = delete;
   ~AddressTable() { drop(current_.load(std::memory_order_relaxed)); }
 
-  [[nodiscard]] bool open() {
-    current_.store(make(kFirstSize), std::memory_order_release);
-    return current_.load(std::memory_order_relaxed) != nullptr;
-  }
-
   // 0: no block begins there.
   [[nodiscard]] NodeId find(std::uint64_t address) const {
     const Table* table = current_.load(std::memory_order_acquire);
+    if (table == nullptr) return 0;
     for (std::uint64_t i = table->slot(address);; i = (i + 1) & (table->size - 1)) {
       const Entry& entry = table->entries()[i];
       const std::uint64_t key = entry.key.load(std::memory_order_acquire);
@@ -47,7 +43,11 @@ class AddressTable {
   template <typename Wait>
   [[nodiscard]] bool insert(std::uint64_t address, NodeId node, Wait wait_for_readers) {
     Table* table = current_.load(std::memory_order_relaxed);
-    if ((table->used + 1) * 2 > table->size) {
+    if (table == nullptr) {
+      table = make(kFirstSize);
+      if (table == nullptr) return false;
+      current_.store(table, std::memory_order_release);
+    } else if ((table->used + 1) * 2 > table->size) {
       // Mostly marks: the same size will do.
       Table* larger = make(live_ * 4 > table->size ? table->size * 2 : table->size);
       if (larger == nullptr) return false;
@@ -64,6 +64,7 @@ class AddressTable {
 
   void remove(std::uint64_t address) {
     Table* table = current_.load(std::memory_order_relaxed);
+    if (table == nullptr) return;
     for (std::uint64_t i = table->slot(address);; i = (i + 1) & (table->size - 1)) {
       Entry& entry = table->entries()[i];
       const std::uint64_t key = entry.key.load(std::memory_order_relaxed);
@@ -77,7 +78,7 @@ class AddressTable {
   }
 
  private:
-  static constexpr std::uint64_t kFirstSize = 4096;
+  static constexpr std::uint64_t kFirstSize = 512;
   static constexpr std::uint64_t kFree = 0;
   static constexpr std::uint64_t kRemoved = 1;  // no address: blocks are aligned
 

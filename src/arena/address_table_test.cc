@@ -14,7 +14,6 @@ const auto kNobody = [] {};
 
 TEST(AddressTable, FindsWhatIsInItAndNothingElse) {
   AddressTable table;
-  ASSERT_TRUE(table.open());
   std::unordered_map<std::uint64_t, NodeId> known;
   std::mt19937_64 random(1);
   for (int i = 0; i < 200'000; ++i) {
@@ -35,7 +34,6 @@ TEST(AddressTable, FindsWhatIsInItAndNothingElse) {
 
 TEST(AddressTable, AReaderFindsALiveBlockWhileTheTableIsRebuilt) {
   AddressTable table;
-  ASSERT_TRUE(table.open());
   ASSERT_TRUE(table.insert(512, 7, kNobody));
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> inside{0};

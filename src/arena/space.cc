@@ -17,15 +17,18 @@ constexpr int kNodesOfHole = 64;
 
 }  // namespace
 
-bool Space::open(NodeStore* nodes, std::uint8_t number, std::uint64_t span, std::uint64_t page) {
+bool Space::open(NodeSupply* nodes, std::uint8_t space, std::uint8_t shard, std::uint64_t begin,
+                 std::uint64_t span, std::uint64_t page) {
   nodes_ = nodes;
-  number_ = number;
   page_ = page;
+  span_ = span;
   if (!indexes_.reserve(kMaxStreams)) return false;
   first_ = nodes->make();
   if (first_ == 0) return false;
+  node(first_).start = begin;
   node(first_).bytes = span;
-  node(first_).space = number;
+  node(first_).space = space;
+  node(first_).shard = shard;
   insert_gap(first_);
   return true;
 }
@@ -77,22 +80,22 @@ void Space::insert_free(NodeId id) {
   free_bytes_ += node(id).bytes;
   const StreamId stream = node(id).stream;
   if (const NodeId after = node(id).after; joins(after, stream)) {
-    indexes_[node(after).stream].remove(*nodes_, after);
+    indexes_[node(after).stream].remove(store(), after);
     node(id).stream = stream != 0 ? stream : node(after).stream;
     merge_after(id);
   }
   if (const NodeId before = node(id).before; joins(before, node(id).stream)) {
-    indexes_[node(before).stream].remove(*nodes_, before);
+    indexes_[node(before).stream].remove(store(), before);
     if (node(before).stream == 0) node(before).stream = node(id).stream;
     merge_after(before);
     id = before;
   }
-  indexes_[node(id).stream].insert(*nodes_, id);
+  indexes_[node(id).stream].insert(store(), id);
 }
 
 void Space::remove_free(NodeId id) {
   free_bytes_ -= node(id).bytes;
-  indexes_[node(id).stream].remove(*nodes_, id);
+  indexes_[node(id).stream].remove(store(), id);
 }
 
 void Space::insert_gap(NodeId id) {
@@ -102,8 +105,9 @@ void Space::insert_gap(NodeId id) {
   n.ticket = 0;
   n.freed_in = 0;
   n.last_of_run = false;
+  gap_bytes_ += n.bytes;
   if (n.after != 0 && node(n.after).kind == NodeKind::kGap) {
-    remove_gap(n.after);
+    unlink_gap(n.after);
     merge_after(id);
   }
   if (n.before != 0 && node(n.before).kind == NodeKind::kGap) {
@@ -117,6 +121,11 @@ void Space::insert_gap(NodeId id) {
 }
 
 void Space::remove_gap(NodeId id) {
+  gap_bytes_ -= node(id).bytes;
+  unlink_gap(id);
+}
+
+void Space::unlink_gap(NodeId id) {
   const Node& n = node(id);
   if (n.next != 0) node(n.next).previous = n.previous;
   if (n.previous != 0) {
@@ -136,8 +145,8 @@ NodeId Space::live(NodeId id, std::uint64_t bytes) {
 }
 
 NodeId Space::take(std::uint64_t bytes, StreamId stream) {
-  NodeId id = stream < streams_ ? indexes_[stream].find(*nodes_, bytes) : 0;
-  if (id == 0 && stream != 0) id = indexes_[0].find(*nodes_, bytes);
+  NodeId id = stream < streams_ ? indexes_[stream].find(store(), bytes) : 0;
+  if (id == 0 && stream != 0) id = indexes_[0].find(store(), bytes);
   if (id == 0) return 0;
   remove_free(id);
   return live(id, bytes);
@@ -219,7 +228,7 @@ bool Space::find_place(std::uint64_t bytes, StreamId stream, Place* place) const
 NodeId Space::occupy(const Place& place) {
   const std::uint64_t end = place.start + place.bytes;
   // Two cuts at most, one node each.
-  if (!nodes_->has_room(2)) return 0;
+  if (!nodes_->prepare(2)) return 0;
   NodeId first = 0;
   NodeId last = 0;
   for (NodeId id = place.first; id != 0 && node(id).start < end; id = node(id).after) {
@@ -289,7 +298,7 @@ void Space::abandon(NodeId first) {
 NodeId Space::detach(std::uint64_t pages, const Idle& idle, std::uint64_t freed_by) {
   NodeId chosen = 0;
   for (StreamId s = 0; s < streams_ && chosen == 0; ++s) {
-    indexes_[s].for_each_from(*nodes_, page_, [&](NodeId id) {
+    indexes_[s].for_each_from(store(), page_, [&](NodeId id) {
       const Node& n = node(id);
       const std::uint64_t from = ceil_to(n.start, page_);
       const std::uint64_t to = floor_to(n.start + n.bytes, page_);
@@ -298,7 +307,7 @@ NodeId Space::detach(std::uint64_t pages, const Idle& idle, std::uint64_t freed_
       return false;
     });
   }
-  if (chosen == 0 || !nodes_->has_room(2)) return 0;
+  if (chosen == 0 || !nodes_->prepare(2)) return 0;
   const std::uint64_t to = floor_to(node(chosen).start + node(chosen).bytes, page_);
   const std::uint64_t from =
       most(ceil_to(node(chosen).start, page_), to - least(to, pages * page_));
@@ -333,7 +342,7 @@ void Space::promote(const Idle& idle) {
     passed = 0;
   };
   for (StreamId s = 1; s < streams_; ++s) {
-    indexes_[s].for_each_from(*nodes_, 0, [&](NodeId id) {
+    indexes_[s].for_each_from(store(), 0, [&](NodeId id) {
       set_aside();
       if (idle(s, node(id).ticket)) passed = id;
       return true;
@@ -351,7 +360,7 @@ void Space::promote(const Idle& idle) {
 
 std::uint64_t Space::largest_free() const {
   std::uint64_t largest = 0;
-  for (StreamId s = 0; s < streams_; ++s) largest = most(largest, indexes_[s].largest(*nodes_));
+  for (StreamId s = 0; s < streams_; ++s) largest = most(largest, indexes_[s].largest(store()));
   return largest;
 }
 

@@ -49,9 +49,10 @@ struct Place {
 
 class Space {
  public:
-  // Once. `span` is a multiple of `page`. False: no memory for bookkeeping.
-  [[nodiscard]] bool open(NodeStore* nodes, std::uint8_t number, std::uint64_t span,
-                          std::uint64_t page);
+  // Once. `begin` and `span` are multiples of `page`; `space` and `shard` are noted in every node.
+  // False: no memory for bookkeeping.
+  [[nodiscard]] bool open(NodeSupply* nodes, std::uint8_t space, std::uint8_t shard,
+                          std::uint64_t begin, std::uint64_t span, std::uint64_t page);
 
   // A live block in a backed stretch that `stream` may use; 0: there is none.
   [[nodiscard]] NodeId take(std::uint64_t bytes, StreamId stream);
@@ -90,6 +91,8 @@ class Space {
 
   [[nodiscard]] std::uint64_t page() const { return page_; }
   [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
+  // Bytes outside of gaps.
+  [[nodiscard]] std::uint64_t backed_bytes() const { return span_ - gap_bytes_; }
   // The largest stretch of whatever stream.
   [[nodiscard]] std::uint64_t largest_free() const;
   // Calls visit(stream) for each stream that has free stretches which are not anybody's.
@@ -106,8 +109,9 @@ class Space {
   }
 
  private:
-  Node& node(NodeId id) { return (*nodes_)[id]; }
-  [[nodiscard]] const Node& node(NodeId id) const { return (*nodes_)[id]; }
+  Node& node(NodeId id) { return store()[id]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return store()[id]; }
+  [[nodiscard]] NodeStore& store() const { return nodes_->store(); }
   [[nodiscard]] bool busy(NodeId id) const {
     return node(id).kind == NodeKind::kBusyFree || node(id).kind == NodeKind::kBusyGap;
   }
@@ -134,18 +138,20 @@ class Space {
   void remove_free(NodeId id);
   void insert_gap(NodeId id);
   void remove_gap(NodeId id);
+  void unlink_gap(NodeId id);
   void consider_hole(NodeId first, std::uint64_t bytes, StreamId stream, Place* best,
                      std::uint64_t* best_hole) const;
   [[nodiscard]] std::uint64_t missing(NodeId first, std::uint64_t start, std::uint64_t end) const;
   NodeId live(NodeId id, std::uint64_t bytes);
 
-  NodeStore* nodes_ = nullptr;
+  NodeSupply* nodes_ = nullptr;
   std::uint64_t page_ = 0;
+  std::uint64_t span_ = 0;
   std::uint64_t free_bytes_ = 0;
+  std::uint64_t gap_bytes_ = 0;
   NodeId first_ = 0;
   NodeId gaps_ = 0;
-  StreamId streams_ = 1;  // one past the highest that ever freed here
-  std::uint8_t number_ = 0;
+  StreamId streams_ = 1;             // one past the highest that ever freed here
   GrowingArray<SizeIndex> indexes_;  // by stream
 };
 

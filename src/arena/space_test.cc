@@ -14,12 +14,14 @@ constexpr std::uint64_t kPage = 2 * kMiB;
 
 struct Fixture {
   NodeStore nodes;
+  NodeSupply supply;
   Space space;
   std::uint64_t passed = 0;  // tickets up to here have passed, on every stream
 
   Fixture() {
     EXPECT_TRUE(nodes.open());
-    EXPECT_TRUE(space.open(&nodes, 0, 1024 * kPage, kPage));
+    supply.open(&nodes);
+    EXPECT_TRUE(space.open(&supply, 0, 0, 0, 1024 * kPage, kPage));
   }
   Idle idle() {
     return {[](const void* self, StreamId, std::uint64_t ticket) {

@@ -56,7 +56,7 @@ void LateFrees::add(CUdeviceptr address, CUstream stream) {
 std::size_t LateFrees::settle(const std::function<void(CUdeviceptr)>& release) {
   std::size_t settled = 0;
   for (auto& [id, frees] : waiting_) {
-    if (!frees.empty() && id != 0 && frees.front().ticket == streams_.next_ticket(id)) {
+    if (!frees.empty() && id != 0 && !streams_.asked(id, frees.front().ticket)) {
       const Current current(*driver_, context_);
       (void)streams_.issue(id);
     }

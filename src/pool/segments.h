@@ -12,8 +12,13 @@
 //
 // Streams: see memory_pool.h and streams.h.
 //
-// Locks, outer to inner: growth_ (over driver calls), lock_ (spaces, nodes, table, streams), a
-// cache's or a shelf's. The fast path takes a cache's only.
+// Threads. What one lock protects is a shard: the spaces of its own addresses. All threads use the
+// first one until they wait for each other at it; then they move apart, each to a shard with fewer
+// threads, and come back when the program rests. A block goes back to the shard it came from.
+// Larger blocks are rarer, and all in the first.
+//
+// Locks, outer to inner: growth_ (over driver calls), lock_ (streams, uses, the list of caches), a
+// shard's, one of the table's, a cache's or a shelf's. The fast path takes a cache's only.
 //
 // Limits. reserved() never exceeds the limit. A request that fails has tried everything: caches
 // emptied, tickets waited for, every idle page taken.
@@ -23,7 +28,7 @@
 
 #include <pthread.h>
 
-#include "arena/address_table.h"
+#include "pool/block_table.h"
 #include "pool/pages.h"
 #include "pool/shelves.h"
 #include "pool/streams.h"
@@ -36,6 +41,8 @@ struct SegmentsOptions {
   CUcontext context = nullptr;
   std::uint64_t limit = kUnlimited;  // bytes
   Grant grant;
+  std::uint8_t most_shards = 0;  // 0: one for each processor, at most 16
+  std::uint32_t patience = 64;   // how often a thread waits at a shard before it moves apart
 };
 
 struct SegmentsInfo {
@@ -52,6 +59,7 @@ struct SegmentsInfo {
   std::uint64_t failures;
   std::uint64_t largest_request;
   std::uint64_t pages_backed;  // ever: what the driver was asked to map
+  std::uint32_t shards;        // that threads use
 };
 
 class Segments {
@@ -126,13 +134,21 @@ class Segments {
   void retire(ThreadCache* cache);
 
  private:
-  // Blocks of a range of sizes. Apart, since a small block that stays pins the page it was cut
-  // from.
-  struct Zone {
-    arena::Space space;
-    Pages pages;
-  };
+  // Blocks of a range of sizes lie in a zone: apart, since a small block that stays pins the page
+  // it was cut from. Each shard has a part of each of the first zones' addresses; of the others,
+  // the first shard has all.
   static constexpr std::uint8_t kZones = 4;
+  static constexpr std::uint8_t kSharedOut = 2;
+  static constexpr std::uint8_t kMostShards = 16;
+  struct alignas(64) Shard {
+    SpinLock lock;
+    arena::NodeSupply nodes;
+    arena::Space spaces[kZones];
+    std::uint32_t threads = 0;  // that take their blocks here; under the pool's lock
+    [[nodiscard]] static std::uint8_t zones(std::uint8_t shard) {
+      return shard == 0 ? kZones : kSharedOut;
+    }
+  };
   struct Counters {
     std::atomic<std::int64_t> live_bytes{0};
     std::atomic<std::int64_t> peak_live_bytes{0};
@@ -151,7 +167,7 @@ class Segments {
     std::uint64_t at_decay = 0;     // allocations made by the last decay()
   };
   // What may be held above the most that was live: this part of it.
-  static constexpr unsigned kTightest = 96;
+  static constexpr unsigned kTightest = 192;
   static constexpr unsigned kLoosest = 3;
   struct Use {
     NodeId block;
@@ -165,9 +181,27 @@ class Segments {
     std::uint32_t size_class;
     CUstream stream;
     StreamId id;
+    std::uint8_t zone;
+    std::uint8_t shard;
+    ThreadCache* cache;  // the calling thread's; may be null
   };
 
+  [[nodiscard]] static std::uint8_t zone_of(std::uint64_t bytes);
   [[nodiscard]] CUresult open_zones(CUdevice device, std::uint64_t card);
+  [[nodiscard]] bool open_shard(std::uint8_t shard);
+  [[nodiscard]] std::uint8_t shards() const { return shards_open_.load(std::memory_order_acquire); }
+  // Calls visit(shard, zone, space) for every space, with its shard's lock.
+  template <typename Visit>
+  void for_each_space(Visit visit) {
+    for (std::uint8_t s = 0; s < shards(); ++s) {
+      const Locked hold(shards_[s].lock);
+      for (std::uint8_t z = 0; z < Shard::zones(s); ++z) visit(shards_[s].spaces[z]);
+    }
+  }
+  void move_apart(ThreadCache& cache);
+  void come_together();
+  void even_out(const Wanted& wanted);
+  [[nodiscard]] bool is_poor(std::uint8_t shard, std::uint8_t zone);
   [[nodiscard]] ThreadCache* cache_of_thread();
   [[nodiscard]] ThreadCache* first_cache() const { return caches_.load(std::memory_order_acquire); }
   [[nodiscard]] ThreadCache* make_cache();
@@ -182,14 +216,23 @@ class Segments {
 
   [[nodiscard]] CUresult allocate_centrally(CUdeviceptr* address, const Wanted& wanted);
   [[nodiscard]] NodeId take(const Wanted& wanted);
+  [[nodiscard]] NodeId take_from_any(const Wanted& wanted);
+  [[nodiscard]] NodeId take_from(Shard& shard, const Wanted& wanted);
   [[nodiscard]] CUresult grow(NodeId* block, const Wanted& wanted);
   [[nodiscard]] CUresult try_to_grow(NodeId* block, const Wanted& wanted);
-  [[nodiscard]] CUresult grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gather gather);
-  [[nodiscard]] CUresult back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather);
+  [[nodiscard]] bool take_from_any_zone(NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult grow_anywhere(NodeId* block, const Wanted& wanted);
+  [[nodiscard]] CUresult grow_in(Shard& shard, std::uint8_t zone, NodeId* block,
+                                 const Wanted& wanted, Gather gather);
+  [[nodiscard]] CUresult back(const Shard& shard, std::uint8_t zone, NodeId first,
+                              std::uint64_t missing, Gather gather);
   void set_pace(std::uint64_t more);
+  void set_cache_sizes();
   [[nodiscard]] bool beyond_slack(std::uint64_t more) const;
-  void take_idle_for(Zone& zone, std::uint64_t pages, Gather gather);
-  std::uint64_t take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by);
+  void take_idle_for(std::uint8_t zone, std::uint64_t count, Gather gather);
+  std::uint64_t take_idle_pages(std::uint8_t zone, std::uint64_t count, std::uint64_t freed_by);
+  std::uint64_t take_idle_pages_of(Shard& shard, std::uint8_t zone, std::uint64_t count,
+                                   std::uint64_t freed_by);
   std::uint64_t let_go(std::uint64_t keep, std::uint64_t wait_us);
   std::uint64_t give_back(std::uint64_t keep, std::uint64_t freed_by);
   [[nodiscard]] bool list(NodeId block);
@@ -198,17 +241,18 @@ class Segments {
   void free_centrally(NodeId block, CUstream stream);
   void free_used(NodeId block, StreamId stream);
   void give(NodeId block, StreamId stream);
+  void give_to(Shard& shard, NodeId block, StreamId stream);
   void give_chain(NodeId chain, StreamId stream);
   void leave_bins(CUstream stream);
   void settle_uses();
   [[nodiscard]] std::uint64_t cached_bytes();
   void empty_caches();
   void empty(ThreadCache& cache);
+  [[nodiscard]] NodeId take_all(StreamBins& bins);
   void promote();
   bool issue_tickets();
   void wait_for_tickets(std::uint64_t most_us);
   void wait_for_tightness();
-  [[nodiscard]] Zone& zone_for(std::uint64_t bytes);
   [[nodiscard]] CUdeviceptr address_of(const arena::Node& node) const {
     return hot_.base[node.space] + node.start;
   }
@@ -230,16 +274,23 @@ class Segments {
   pthread_mutex_t growth_ = PTHREAD_MUTEX_INITIALIZER;
   alignas(64) SpinLock lock_;
   alignas(64) arena::NodeStore nodes_;
-  arena::AddressTable table_;
-  Zone zones_[kZones];
+  BlockTable table_;
+  Shard shards_[kMostShards];
+  std::atomic<std::uint8_t> shards_open_{0};
+  std::uint8_t most_shards_ = 1;
+  std::uint32_t patience_ = 0;
+  std::atomic<bool> apart_{false};  // not all threads are in the first shard
+  std::uint64_t first_span_ = 0;    // bytes of addresses that the first shard has of a zone, and
+  std::uint64_t other_span_ = 0;    // each of the others
+  Pages pages_[kZones];
   Holding holding_;
   Streams streams_;
   Shelves shelves_;
   arena::GrowingArray<Use> uses_;
-  std::size_t uses_count_ = 0;
+  std::atomic<std::size_t> uses_count_{0};
   std::atomic<ThreadCache*> caches_{nullptr};  // one is added under the pool's lock, none goes
   alignas(64) Counters counters_;
-  std::uint64_t age_ = 1;  // counts calls of decay(); under the pool's lock
+  std::atomic<std::uint64_t> age_{1};  // counts calls of decay()
   Pace pace_;
   std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()
 };

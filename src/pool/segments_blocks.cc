@@ -15,6 +15,8 @@ using arena::Node;
 constexpr std::int64_t kTellAfter = std::int64_t{32} << 20;
 // Longer requests than any card's memory would overflow when they are rounded.
 constexpr std::uint64_t kLongest = std::uint64_t{1} << 46;
+// A shard whose threads took so many blocks elsewhere should have more memory of its own.
+constexpr std::uint32_t kMostBorrowed = 64;
 
 void raise_to(std::atomic<std::int64_t>& highest, std::int64_t value) {
   std::int64_t seen = highest.load(std::memory_order_relaxed);
@@ -88,15 +90,53 @@ ThreadCache* Segments::make_cache() {
     cache->next = first_cache();
     caches_.store(cache, std::memory_order_release);
   }
-  if (set_cache_in_slot(hot_.number, cache)) return cache;
+  const bool set = set_cache_in_slot(hot_.number, cache);
   const Locked hold(lock_);
+  if (set) {
+    ++shards_[0].threads;
+    return cache;
+  }
   cache->owned = false;
   return nullptr;
 }
 
+// To a shard that fewer threads use.
+void Segments::move_apart(ThreadCache& cache) {
+  cache.waits = 0;
+  const Locked hold(lock_);
+  if (shards_[cache.shard].threads < 2) return;
+  std::uint8_t best = 0;
+  for (std::uint8_t s = 1; s < shards(); ++s) {
+    if (shards_[s].threads < shards_[best].threads) best = s;
+  }
+  const std::uint8_t next = shards();
+  if (shards_[best].threads > 0 && next < most_shards_ && open_shard(next)) best = next;
+  const Locked of_cache(cache.lock);
+  if (shards_[best].threads + 1 >= shards_[cache.shard].threads) return;
+  --shards_[cache.shard].threads;
+  ++shards_[best].threads;
+  cache.shard = best;
+  apart_.store(true, std::memory_order_relaxed);
+  set_cache_sizes();
+}
+
+void Segments::come_together() {
+  if (!apart_.load(std::memory_order_relaxed)) return;
+  const Locked hold(lock_);
+  for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
+    const Locked of_cache(cache->lock);
+    if (!cache->owned) continue;
+    --shards_[cache->shard].threads;
+    ++shards_[0].threads;
+    cache->shard = 0;
+  }
+  apart_.store(false, std::memory_order_relaxed);
+  set_cache_sizes();
+}
+
 StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
   {
-    const Locked hold(cache.lock);
+    const Inside hold(cache.lock);
     if (StreamBins* bins = cache.bins_of(stream); bins != nullptr) return bins;
   }
   StreamId id = 0;
@@ -105,7 +145,7 @@ StreamBins* Segments::bins_of(ThreadCache& cache, CUstream stream) {
     id = streams_.id_of(stream);
   }
   if (id == 0) return nullptr;
-  const Locked hold(cache.lock);
+  const Inside hold(cache.lock);
   for (std::uint32_t i = 0; i < ThreadCache::kStreams; ++i) {
     StreamBins& bins = cache.streams[i];
     if (bins.id != 0) continue;
@@ -124,6 +164,7 @@ NodeId Segments::find_cached(ThreadCache& cache, StreamBins& bins, std::uint32_t
     bin->head = shelves_.get(nodes_, bins.id, size_class);
     if (bin->head != 0) {
       bin->count = kChain;
+      bins.used = true;
       cache.bytes += kChain * nodes_[bin->head].bytes;
     } else {
       const std::uint32_t most = hot_.classes_above.load(std::memory_order_relaxed);
@@ -144,34 +185,63 @@ CUresult Segments::allocate(CUdeviceptr* address, std::uint64_t bytes, CUstream 
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > kLongest) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::uint32_t size_class = arena::class_of(bytes);
-  if (size_class < kCachedClasses) {
-    if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
-      const Locked hold(cache->lock);
-      if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
-        if (const NodeId block = find_cached(*cache, *bins, size_class); block != 0) {
-          hand_out(*cache, nodes_[block], bytes);
-          *address = address_of(nodes_[block]);
-          return CUDA_SUCCESS;
-        }
+  ThreadCache* cache = cache_of_thread();
+  StreamId id = 0;
+  std::uint8_t shard = 0;
+  if (cache != nullptr) {
+    const Inside hold(cache->lock);
+    if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
+      id = bins->id;
+      const NodeId block = size_class < kCachedClasses ? find_cached(*cache, *bins, size_class) : 0;
+      if (block != 0) {
+        hand_out(*cache, nodes_[block], bytes);
+        *address = address_of(nodes_[block]);
+        return CUDA_SUCCESS;
       }
     }
+    shard = cache->shard;
   }
-  return allocate_centrally(address, {bytes, block_bytes(bytes), size_class, stream, 0});
+  const std::uint64_t rounded = block_bytes(bytes);
+  const std::uint8_t zone = zone_of(rounded);
+  if (zone >= kSharedOut) shard = 0;
+  return allocate_centrally(address, {bytes, rounded, size_class, stream, id, zone, shard, cache});
 }
 
 NodeId Segments::take(const Wanted& wanted) {
-  arena::Space& space = zone_for(wanted.bytes).space;
-  NodeId block = space.take(wanted.bytes, wanted.id);
-  if (block == 0 && uses_count_ > 0) {
+  const NodeId block = take_from_any(wanted);
+  if (block != 0 || uses_count_.load(std::memory_order_relaxed) == 0) return block;
+  {
+    const Locked hold(lock_);
     settle_uses();
-    block = space.take(wanted.bytes, wanted.id);
   }
-  if (block == 0 || list(block)) return block;
-  give(block, wanted.id);
-  return 0;
+  return take_from_any(wanted);
 }
 
-// False: no memory for the entry; the block is still taken.
+// The own shard first. What another one has over is better than a page moved.
+NodeId Segments::take_from_any(const Wanted& wanted) {
+  NodeId block = take_from(shards_[wanted.shard], wanted);
+  if (block != 0 || wanted.zone >= kSharedOut) return block;
+  const std::uint8_t count = shards();
+  for (std::uint8_t i = 1; i < count && block == 0; ++i) {
+    block = take_from(shards_[(wanted.shard + i) % count], wanted);
+  }
+  if (block != 0 && wanted.cache != nullptr) ++wanted.cache->borrowed;
+  return block;
+}
+
+NodeId Segments::take_from(Shard& shard, const Wanted& wanted) {
+  if (!shard.lock.try_lock()) {
+    if (wanted.cache != nullptr) ++wanted.cache->waits;
+    shard.lock.lock();
+  }
+  const NodeId block = shard.spaces[wanted.zone].take(wanted.bytes, wanted.id);
+  const bool listed = block != 0 && list(block);
+  if (block != 0 && !listed) give_to(shard, block, wanted.id);
+  shard.lock.unlock();
+  return listed ? block : 0;
+}
+
+// With the shard's lock. False: no memory for the entry; the block is still taken.
 bool Segments::list(NodeId block) {
   return table_.insert(address_of(nodes_[block]), block, [this] {
     for (ThreadCache* cache = first_cache(); cache != nullptr; cache = cache->next) {
@@ -182,14 +252,12 @@ bool Segments::list(NodeId block) {
 
 CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked) {
   Wanted wanted = asked;
-  NodeId block = 0;
-  bool captured = false;
-  {
+  if (wanted.id == 0) {
     const Locked hold(lock_);
     wanted.id = streams_.id_of(wanted.stream);
-    captured = streams_.is_capture(wanted.id);
-    block = take(wanted);
   }
+  const bool captured = streams_.is_capture(wanted.id);
+  NodeId block = take(wanted);
   if (block == 0) {
     const CUresult grown = grow(&block, wanted);
     if (grown != CUDA_SUCCESS) {
@@ -204,8 +272,10 @@ CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked)
   // A captured block goes back to its capture, by way of no bin.
   if (node.capture != 0) node.size_class = kUncached;
   *address = address_of(node);
-  if (ThreadCache* cache = cache_of_thread(); cache != nullptr) {
-    const Locked hold(cache->lock);
+  if (ThreadCache* cache = wanted.cache; cache != nullptr) {
+    if (cache->waits >= patience_) move_apart(*cache);
+    if (cache->borrowed > kMostBorrowed) even_out(wanted);
+    const Inside hold(cache->lock);
     hand_out(*cache, node, wanted.asked);
   } else {
     node.handed_out = true;
@@ -254,9 +324,9 @@ bool Segments::free(CUdeviceptr address, CUstream stream) {
   if (cache == nullptr) return free_without_cache(address, stream);
   NodeId block = 0;
   NodeId left_over = 0;
-  StreamId id = 0;
+  StreamId id = 0;  // 0: the cache does not know the stream, or the block was used on others too
   {
-    const Locked hold(cache->lock);
+    const Inside hold(cache->lock);
     block = table_.find(address);
     if (block == 0 || !nodes_[block].handed_out) return false;
     Node& node = nodes_[block];
@@ -264,15 +334,19 @@ bool Segments::free(CUdeviceptr address, CUstream stream) {
     cache->live_bytes -= static_cast<std::int64_t>(node.bytes);
     --cache->live_blocks;
     if (cache->live_bytes < -kTellAfter) tell(*cache);
-    if (node.size_class < kCachedClasses && !node.has_uses) {
-      if (StreamBins* bins = cache->bins_of(stream); bins != nullptr) {
-        id = bins->id;
-        if (keep(*cache, *bins, block, &left_over)) block = 0;
-      }
+    StreamBins* bins = node.has_uses ? nullptr : cache->bins_of(stream);
+    if (bins != nullptr) {
+      id = bins->id;
+      if (node.size_class < kCachedClasses && keep(*cache, *bins, block, &left_over)) block = 0;
     }
   }
   if (left_over != 0) give_chain(left_over, id);
-  if (block != 0) free_centrally(block, stream);
+  if (block == 0) return true;
+  if (id != 0) {
+    give(block, id);
+  } else {
+    free_centrally(block, stream);
+  }
   return true;
 }
 
@@ -280,7 +354,7 @@ bool Segments::free_without_cache(CUdeviceptr address, CUstream stream) {
   NodeId block = 0;
   {
     const Locked hold(lock_);
-    block = table_.find(address);
+    block = table_.find_without_cache(address);
     if (block == 0 || !nodes_[block].handed_out) return false;
     nodes_[block].handed_out = false;
   }
@@ -289,19 +363,22 @@ bool Segments::free_without_cache(CUdeviceptr address, CUstream stream) {
   return true;
 }
 
-// The block is not for the cache, or the cache does not know the stream yet.
 void Segments::free_centrally(NodeId block, CUstream stream) {
   ThreadCache* cache = cache_in_slot(hot_.number);
   if (cache != nullptr && nodes_[block].size_class < kCachedClasses && !nodes_[block].has_uses) {
     if (StreamBins* bins = bins_of(*cache, stream); bins != nullptr) {
-      const Locked hold(cache->lock);
+      const Inside hold(cache->lock);
       NodeId left_over = 0;  // nothing: the block was refused, or its bin is new and empty
       if (bins->stream == stream && bins->id != 0 && keep(*cache, *bins, block, &left_over)) return;
     }
   }
   if (!nodes_[block].has_uses) {
-    const Locked hold(lock_);
-    if (const StreamId id = streams_.id_of(stream); id != 0) {
+    StreamId id = 0;
+    {
+      const Locked hold(lock_);
+      id = streams_.id_of(stream);
+    }
+    if (id != 0) {
       give(block, id);
       return;
     }
@@ -316,33 +393,41 @@ void Segments::free_centrally(NodeId block, CUstream stream) {
   }
   // Too many streams to tell them apart: wait until the block is idle.
   (void)driver_.context_synchronize();
-  const Locked hold(lock_);
   give(block, 0);
 }
 
-// With the pool's lock.
 void Segments::give(NodeId block, StreamId stream) {
+  Shard& shard = shards_[nodes_[block].shard];
+  const Locked hold(shard.lock);
+  give_to(shard, block, stream);
+}
+
+// With the shard's lock.
+void Segments::give_to(Shard& shard, NodeId block, StreamId stream) {
   Node& node = nodes_[block];
   if (node.capture != 0 && streams_.is_capture(node.capture)) stream = node.capture;
   node.capture = 0;
   table_.remove(address_of(node));
   const std::uint64_t ticket = stream == 0 ? 0 : streams_.next_ticket(stream);
-  zones_[node.space].space.give(block, stream, ticket, age_);
+  shard.spaces[node.space].give(block, stream, ticket, age_.load(std::memory_order_relaxed));
 }
 
 void Segments::give_chain(NodeId chain, StreamId stream) {
-  const Locked hold(lock_);
   while (chain != 0) {
-    const NodeId next = nodes_[chain].next;
-    give(chain, stream);
-    chain = next;
+    Shard& shard = shards_[nodes_[chain].shard];
+    const Locked hold(shard.lock);
+    while (chain != 0 && &shards_[nodes_[chain].shard] == &shard) {
+      const NodeId next = nodes_[chain].next;
+      give_to(shard, chain, stream);
+      chain = next;
+    }
   }
 }
 
 bool Segments::record_use(CUdeviceptr address, CUstream stream) {
   {
     const Locked hold(lock_);
-    const NodeId block = table_.find(address);
+    const NodeId block = table_.find_without_cache(address);
     if (block == 0 || !nodes_[block].handed_out) return false;
     const StreamId id = streams_.id_of(stream);
     if (id != 0 && uses_count_ < uses_.capacity()) {
@@ -390,12 +475,12 @@ void Segments::promote() {
   const std::uint64_t passed = streams_.passed_tickets();
   if (passed == promoted_) return;
   promoted_ = passed;
-  for (Zone& zone : zones_) zone.space.promote(streams_.idle());
+  for_each_space([&](arena::Space& space) { space.promote(streams_.idle()); });
 }
 
 std::uint64_t Segments::bytes_at(CUdeviceptr address) {
   const Locked hold(lock_);
-  const NodeId block = table_.find(address);
+  const NodeId block = table_.find_without_cache(address);
   return block == 0 || !nodes_[block].handed_out ? 0 : nodes_[block].bytes;
 }
 

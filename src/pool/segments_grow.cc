@@ -12,13 +12,16 @@ namespace {
 
 // Moving pages costs what mapping them costs, and so does emptying caches. Once as much was moved
 // as the pool holds, a program pays more for tightness than it is worth to it: from then on, until
-// it rests, the pool holds to the most that was live less tightly, from a 96th above it to a third,
-// and lets blocks be larger than they need be, from 1.5 % to 12 %. A training gets there in some
-// seconds when each of its steps moves pages, and never when they fit.
+// it rests, the pool holds to the most that was live less tightly, from a 192nd above it to a
+// third, and lets blocks be larger than they need be, from not at all to 12 %. A training gets
+// there in some seconds when each of its steps moves pages, and never when they fit.
 constexpr std::uint32_t kMostAbove = 8;  // classes; 64 are a doubling
 // What a bin may always hold, and what a thread's cache may hold beyond that, of what is live.
 constexpr std::uint64_t kBinShare = 1024;
 constexpr std::uint64_t kCacheShare = 256;
+// While threads would wait for each other, their caches together may hold this share, and one bin
+// this share of its cache: memory for speed, as long as it lasts.
+constexpr std::uint64_t kShareApart = 4;
 constexpr std::uint64_t kLeastBinBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostBinBytes = std::uint64_t{32} << 20;
 // At the limit a request waits this long for frees to become idle before it fails; TensorFlow waits
@@ -30,6 +33,8 @@ constexpr std::uint64_t kWaitToTrim_us = 100'000;
 constexpr std::uint64_t kWaitForTightness_us = 20'000;
 constexpr std::uint64_t kFirstAllowance_us = 100'000;
 constexpr std::uint64_t kWaitShare = 256;
+// What goes from one shard to another at once: enough to be worth the calls.
+constexpr std::uint64_t kPagesAtOnce = 16;
 
 class Growing {
  public:
@@ -48,9 +53,9 @@ class Growing {
 bool Segments::issue_tickets() {
   bool issued = true;
   bool waiting[arena::kMaxStreams] = {};
-  for (const Zone& zone : zones_) {
-    zone.space.for_each_waiting([&](StreamId stream) { waiting[stream] = true; });
-  }
+  for_each_space([&](const arena::Space& space) {
+    space.for_each_waiting([&](StreamId stream) { waiting[stream] = true; });
+  });
   for (StreamId id = 1; id <= streams_.count(); ++id) {
     if (waiting[id] && !streams_.issue(id)) issued = false;
   }
@@ -92,18 +97,30 @@ void Segments::set_pace(std::uint64_t more) {
     pace_.peak_live = wanted;
     pace_.moved_bytes = 0;  // still warming up
   }
-  std::uint64_t bytes = live / kBinShare;
-  if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
-  if (bytes > kMostBinBytes) bytes = kMostBinBytes;
-  hot_.bin_bytes.store(bytes, std::memory_order_relaxed);
-  hot_.cache_bytes.store(live / kCacheShare, std::memory_order_relaxed);
-  const std::uint32_t above = 96 / pace_.slack_divisor;
+  set_cache_sizes();
+  const std::uint32_t above = kTightest / pace_.slack_divisor / 2;
   hot_.classes_above.store(above > kMostAbove ? kMostAbove : above, std::memory_order_relaxed);
-  // Each time for twice as long: 1, 2, 4 ... times what the pool holds.
-  const std::uint64_t patience = kTightest / pace_.slack_divisor;
+  // At first and then each time for twice as long: 1, 1, 2, 4 ... times what the pool holds.
+  const std::uint64_t patience = above > 1 ? above : 1;
   if (pace_.moved_bytes <= patience * holding_.bytes() || pace_.slack_divisor <= kLoosest) return;
   pace_.slack_divisor /= 2;
   pace_.moved_bytes = 0;
+}
+
+void Segments::set_cache_sizes() {
+  const std::uint64_t live =
+      static_cast<std::uint64_t>(counters_.live_bytes.load(std::memory_order_relaxed));
+  std::uint64_t bin_share = kBinShare;
+  std::uint64_t cache_share = kCacheShare;
+  if (apart_.load(std::memory_order_relaxed)) {
+    cache_share = kShareApart * shards();
+    bin_share = cache_share * kShareApart;
+  }
+  std::uint64_t bytes = live / bin_share;
+  if (bytes < kLeastBinBytes) bytes = kLeastBinBytes;
+  if (bytes > kMostBinBytes) bytes = kMostBinBytes;
+  hot_.bin_bytes.store(bytes, std::memory_order_relaxed);
+  hot_.cache_bytes.store(live / cache_share, std::memory_order_relaxed);
 }
 
 // Up to the most that was live and a share of it, the pool takes memory from the driver at once;
@@ -120,15 +137,17 @@ CUresult Segments::grow(NodeId* block, const Wanted& wanted) {
   const CUresult result = try_to_grow(block, wanted);
   if (result != CUDA_SUCCESS) {
     // What was gathered for it is no good to anybody as spare pages.
-    for (Zone& zone : zones_) (void)zone.pages.release_spare(zone.pages.spare());
+    for (Pages& pages : pages_) (void)pages.release_spare(pages.spare());
   }
   return result;
 }
 
 CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   const auto found = [&] {
-    const Locked hold(lock_);
-    promote();
+    {
+      const Locked hold(lock_);
+      promote();
+    }
     *block = take(wanted);
     return *block != 0;
   };
@@ -141,8 +160,8 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
     empty_caches();
     if (found()) return CUDA_SUCCESS;
   }
-  Zone& own = zone_for(wanted.bytes);
-  CUresult result = grow_in(own, block, wanted, Gather::kWhenSlackIsUsed);
+  const CUresult result =
+      grow_in(shards_[wanted.shard], wanted.zone, block, wanted, Gather::kWhenSlackIsUsed);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   {
     const Locked hold(lock_);
@@ -150,38 +169,90 @@ CUresult Segments::try_to_grow(NodeId* block, const Wanted& wanted) {
   }
   wait_for_tickets(kWaitAtLimit_us);
   empty_caches();
-  if (found()) return CUDA_SUCCESS;
-  result = grow_in(own, block, wanted, Gather::kAlways);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
-  // Other pages may leave less over.
-  for (Zone& zone : zones_) {
-    if (&zone == &own) continue;
-    result = grow_in(zone, block, wanted, Gather::kAlways);
-    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  return found() || take_from_any_zone(block, wanted) ? CUDA_SUCCESS : grow_anywhere(block, wanted);
+}
+
+bool Segments::take_from_any_zone(NodeId* block, const Wanted& wanted) {
+  Wanted there = wanted;
+  for (there.zone = 0; there.zone < kZones && *block == 0; ++there.zone) {
+    there.shard = there.zone < kSharedOut ? wanted.shard : 0;
+    *block = take(there);
+  }
+  return *block != 0;
+}
+
+// The own zone first, then the others, whose pages may leave less over; in each, the own shard
+// first.
+CUresult Segments::grow_anywhere(NodeId* block, const Wanted& wanted) {
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  for (std::uint8_t i = 0; i < kZones; ++i) {
+    const std::uint8_t zone = i == 0 ? wanted.zone : i <= wanted.zone ? i - 1 : i;
+    for (std::uint8_t j = 0; j < shards(); ++j) {
+      const std::uint8_t shard = j == 0 ? wanted.shard : j <= wanted.shard ? j - 1 : j;
+      if (zone >= Shard::zones(shard)) continue;
+      result = grow_in(shards_[shard], zone, block, wanted, Gather::kAlways);
+      if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    }
   }
   return result;
 }
 
-CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gather gather) {
+// With no more than half of what shards have on average.
+bool Segments::is_poor(std::uint8_t shard, std::uint8_t zone) {
+  std::uint64_t all = 0;
+  std::uint64_t own = 0;
+  const std::uint8_t count = shards();
+  for (std::uint8_t s = 0; s < count; ++s) {
+    const Locked hold(shards_[s].lock);
+    const std::uint64_t backed = shards_[s].spaces[zone].backed_bytes();
+    all += backed;
+    if (s == shard) own = backed;
+  }
+  return own * count * 2 < all;
+}
+
+// Gives a shard that has little pages that idle in others.
+void Segments::even_out(const Wanted& wanted) {
+  wanted.cache->borrowed = 0;
+  if (!is_poor(wanted.shard, wanted.zone)) return;
+  const Growing growing(growth_);
+  const Current current(driver_, context_);
+  {
+    const Locked hold(lock_);
+    (void)issue_tickets();
+    promote();
+  }
+  Pages& pages = pages_[wanted.zone];
+  Wanted more = wanted;
+  more.bytes = take_idle_pages(wanted.zone, kPagesAtOnce, ~std::uint64_t{0}) * pages.page();
+  NodeId block = 0;
+  if (more.bytes != 0 &&
+      grow_in(shards_[wanted.shard], wanted.zone, &block, more, Gather::kAlways) == CUDA_SUCCESS) {
+    give(block, 0);
+  }
+  (void)pages.release_spare(pages.spare());
+}
+
+CUresult Segments::grow_in(Shard& shard, std::uint8_t zone, NodeId* block, const Wanted& wanted,
+                           Gather gather) {
+  arena::Space& space = shard.spaces[zone];
   arena::Place place{};
   NodeId first = 0;
   {
-    const Locked hold(lock_);
-    if (!zone.space.find_place(wanted.bytes, wanted.id, &place)) {
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    first = zone.space.occupy(place);
+    const Locked hold(shard.lock);
+    if (!space.find_place(wanted.bytes, wanted.id, &place)) return CUDA_ERROR_OUT_OF_MEMORY;
+    first = space.occupy(place);
     if (first == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const CUresult backed = back(zone, first, place.missing_pages, gather);
-  const Locked hold(lock_);
+  const CUresult backed = back(shard, zone, first, place.missing_pages, gather);
+  const Locked hold(shard.lock);
   if (backed != CUDA_SUCCESS) {
-    zone.space.abandon(first);
+    space.abandon(first);
     return backed;
   }
-  const NodeId taken = zone.space.settle(first, place);
+  const NodeId taken = space.settle(first, place);
   if (!list(taken)) {
-    zone.space.give(taken, 0, 0, age_);
+    space.give(taken, 0, 0, age_.load(std::memory_order_relaxed));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *block = taken;
@@ -189,8 +260,11 @@ CUresult Segments::grow_in(Zone& zone, NodeId* block, const Wanted& wanted, Gath
 }
 
 // Backs what is missing in a row of busy nodes, or nothing.
-CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather gather) {
+CUresult Segments::back(const Shard& shard, std::uint8_t zone, NodeId first, std::uint64_t missing,
+                        Gather gather) {
   if (missing == 0) return CUDA_SUCCESS;
+  const arena::Space& space = shard.spaces[zone];
+  Pages& pages = pages_[zone];
   take_idle_for(zone, missing, gather);
   struct Run {
     std::uint64_t page;
@@ -198,9 +272,9 @@ CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather 
   };
   CUresult result = CUDA_SUCCESS;
   NodeId failed_at = 0;
-  zone.space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
+  space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
     if (result != CUDA_SUCCESS) return;
-    result = zone.pages.back(page, count);
+    result = pages.back(page, count);
     if (result != CUDA_SUCCESS) failed_at = run;
   });
   if (result == CUDA_SUCCESS) {
@@ -208,19 +282,20 @@ CUresult Segments::back(Zone& zone, NodeId first, std::uint64_t missing, Gather 
     return result;
   }
   bool reached = false;
-  zone.space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
+  space.for_each_missing(first, [&](NodeId run, std::uint64_t page, std::uint64_t count) {
     reached = reached || run == failed_at;
-    if (!reached) zone.pages.drop(page, count);
+    if (!reached) pages.drop(page, count);
   });
   return result;
 }
 
 // Before the driver is asked for pages: those that idle elsewhere in the pool.
-void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
-  if (pages <= zone.pages.spare()) return;
-  std::uint64_t wanted = pages - zone.pages.spare();
+void Segments::take_idle_for(std::uint8_t zone, std::uint64_t count, Gather gather) {
+  Pages& pages = pages_[zone];
+  if (count <= pages.spare()) return;
+  std::uint64_t wanted = count - pages.spare();
   if (gather == Gather::kWhenSlackIsUsed) {
-    if (!beyond_slack(wanted * zone.pages.page())) return;
+    if (!beyond_slack(wanted * pages.page())) return;
     {
       const Locked hold(lock_);
       (void)issue_tickets();
@@ -230,40 +305,54 @@ void Segments::take_idle_for(Zone& zone, std::uint64_t pages, Gather gather) {
     promote();
   }
   wanted -= take_idle_pages(zone, wanted, ~std::uint64_t{0});
-  for (int i = kZones - 1; i >= 0 && wanted > 0; --i) {
-    Zone& other = zones_[i];
-    if (&other == &zone) continue;
-    const std::uint64_t page = other.pages.page();
-    const std::uint64_t needed = (wanted * zone.pages.page() + page - 1) / page;
-    if (needed > other.pages.spare()) {
-      (void)take_idle_pages(other, needed - other.pages.spare(), ~std::uint64_t{0});
+  for (std::uint8_t z = kZones; z-- > 0 && wanted > 0;) {
+    if (z == zone) continue;
+    Pages& other = pages_[z];
+    const std::uint64_t page = other.page();
+    const std::uint64_t needed = (wanted * pages.page() + page - 1) / page;
+    if (needed > other.spare()) {
+      (void)take_idle_pages(z, needed - other.spare(), ~std::uint64_t{0});
     }
-    const std::uint64_t freed = other.pages.release_spare(needed) * page / zone.pages.page();
+    const std::uint64_t freed = other.release_spare(needed) * page / pages.page();
     wanted -= freed < wanted ? freed : wanted;
   }
 }
 
 // Makes idle pages spare; how many.
-std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages, std::uint64_t freed_by) {
+std::uint64_t Segments::take_idle_pages(std::uint8_t zone, std::uint64_t count,
+                                        std::uint64_t freed_by) {
   std::uint64_t taken = 0;
-  while (taken < pages) {
+  for (std::uint8_t s = 0; s < shards() && taken < count; ++s) {
+    if (zone < Shard::zones(s)) {
+      taken += take_idle_pages_of(shards_[s], zone, count - taken, freed_by);
+    }
+  }
+  return taken;
+}
+
+std::uint64_t Segments::take_idle_pages_of(Shard& shard, std::uint8_t zone, std::uint64_t count,
+                                           std::uint64_t freed_by) {
+  arena::Space& space = shard.spaces[zone];
+  Pages& pages = pages_[zone];
+  std::uint64_t taken = 0;
+  while (taken < count) {
     NodeId run = 0;
     {
-      const Locked hold(lock_);
-      run = zone.space.detach(pages - taken, streams_.idle(), freed_by);
+      const Locked hold(shard.lock);
+      run = space.detach(count - taken, streams_.idle(), freed_by);
       if (run == 0) return taken;
     }
-    const std::uint64_t first = nodes_[run].start / zone.pages.page();
-    const std::uint64_t count = nodes_[run].bytes / zone.pages.page();
-    const CUresult unbacked = zone.pages.unback(first, count);
-    const Locked hold(lock_);
+    const std::uint64_t first = nodes_[run].start / pages.page();
+    const std::uint64_t run_pages = nodes_[run].bytes / pages.page();
+    const CUresult unbacked = pages.unback(first, run_pages);
+    const Locked hold(shard.lock);
     if (unbacked != CUDA_SUCCESS) {
-      zone.space.attached(run);
+      space.attached(run);
       return taken;
     }
-    zone.space.detached(run);
-    taken += count;
-    pace_.moved_bytes += count * zone.pages.page();
+    space.detached(run);
+    taken += run_pages;
+    pace_.moved_bytes += run_pages * pages.page();
   }
   return taken;
 }
@@ -271,15 +360,13 @@ std::uint64_t Segments::take_idle_pages(Zone& zone, std::uint64_t pages, std::ui
 std::uint64_t Segments::give_back(std::uint64_t keep, std::uint64_t freed_by) {
   const std::uint64_t before = holding_.bytes();
   // Large pages first: more bytes a call.
-  for (int i = kZones - 1; i >= 0 && holding_.bytes() > keep; --i) {
-    Zone& zone = zones_[i];
-    zone.pages.sweep();
-    const std::uint64_t page = zone.pages.page();
+  for (std::uint8_t z = kZones; z-- > 0 && holding_.bytes() > keep;) {
+    Pages& pages = pages_[z];
+    pages.sweep();
+    const std::uint64_t page = pages.page();
     const std::uint64_t surplus = (holding_.bytes() - keep + page - 1) / page;
-    if (surplus > zone.pages.spare()) {
-      (void)take_idle_pages(zone, surplus - zone.pages.spare(), freed_by);
-    }
-    (void)zone.pages.release_spare(surplus);
+    if (surplus > pages.spare()) (void)take_idle_pages(z, surplus - pages.spare(), freed_by);
+    (void)pages.release_spare(surplus);
   }
   const std::uint64_t after = holding_.bytes();
   return before > after ? before - after : 0;
@@ -289,7 +376,7 @@ Segments::Marks Segments::mark(CUstream stream) {
   const Locked hold(lock_);
   Marks marks{};
   if (const StreamId id = streams_.find(stream); id != 0) {
-    marks.of[marks.count++] = {id, streams_.next_ticket(id)};
+    marks.of[marks.count++] = {id, streams_.close_ticket(id)};
   }
   return marks;
 }
@@ -298,7 +385,7 @@ Segments::Marks Segments::mark_all() {
   const Locked hold(lock_);
   Marks marks{};
   for (StreamId id = 1; id <= streams_.count() && marks.count < Marks::kMost; ++id) {
-    marks.of[marks.count++] = {id, streams_.next_ticket(id)};
+    marks.of[marks.count++] = {id, streams_.close_ticket(id)};
   }
   return marks;
 }
@@ -342,17 +429,18 @@ std::uint64_t Segments::decay() {
     const Locked hold(lock_);
     promote();
   }
-  const std::uint64_t given = give_back(0, age_ - 1);
+  const std::uint64_t given = give_back(0, age_.load(std::memory_order_relaxed) - 1);
   const std::uint64_t allocations = counters_.allocations.load(std::memory_order_relaxed);
   if (allocations == pace_.at_decay) {
     pace_.slack_divisor = kTightest;
     pace_.peak_live = 0;
+    come_together();
   }
   pace_.at_decay = allocations;
   // For the next time: what caches hold ages from now, and tickets pass in the meantime.
   empty_caches();
   const Locked hold(lock_);
-  ++age_;
+  age_.fetch_add(1, std::memory_order_relaxed);
   (void)issue_tickets();
   return given;
 }
@@ -381,28 +469,37 @@ void Segments::empty_caches() {
 }
 
 void Segments::empty(ThreadCache& cache) {
-  for (StreamBins& bins : cache.streams) {
-    NodeId all = 0;
-    StreamId id = 0;
-    {
-      const Locked hold(cache.lock);
-      tell(cache);
+  struct {
+    NodeId chain;
+    StreamId stream;
+  } taken[ThreadCache::kStreams] = {};
+  {
+    const Locked hold(cache.lock);
+    tell(cache);
+    for (unsigned i = 0; i < ThreadCache::kStreams; ++i) {
+      StreamBins& bins = cache.streams[i];
       if (bins.id == 0 || !bins.used) continue;
       bins.used = false;
-      id = bins.id;
-      for (Bin& bin : bins.bins) {
-        while (bin.head != 0) {
-          const NodeId block = bin.head;
-          cache.bytes -= nodes_[block].bytes;
-          bin.head = nodes_[block].next;
-          nodes_[block].next = all;
-          all = block;
-        }
-        bin.count = 0;
-      }
+      taken[i] = {take_all(bins), bins.id};
     }
-    give_chain(all, id);
+    cache.bytes = 0;
   }
+  for (const auto& [chain, stream] : taken) give_chain(chain, stream);
+}
+
+// With the cache's lock: one chain of all that is in the bins.
+NodeId Segments::take_all(StreamBins& bins) {
+  NodeId all = 0;
+  for (Bin& bin : bins.bins) {
+    while (bin.head != 0) {
+      const NodeId block = bin.head;
+      bin.head = nodes_[block].next;
+      nodes_[block].next = all;
+      all = block;
+    }
+    bin.count = 0;
+  }
+  return all;
 }
 
 void Segments::retire(ThreadCache* cache) {
@@ -412,6 +509,9 @@ void Segments::retire(ThreadCache* cache) {
     for (StreamBins& bins : cache->streams) bins.id = 0;
   }
   const Locked hold(lock_);
+  --shards_[cache->shard].threads;
+  cache->shard = 0;
+  cache->waits = 0;
   cache->owned = false;
 }
 
@@ -419,8 +519,8 @@ CUresult Segments::allow(CUdevice other) {
   const Growing growing(growth_);
   const Current current(driver_, context_);
   CUresult result = CUDA_SUCCESS;
-  for (Zone& zone : zones_) {
-    const CUresult opened = zone.pages.allow(other);
+  for (Pages& pages : pages_) {
+    const CUresult opened = pages.allow(other);
     if (result == CUDA_SUCCESS) result = opened;
   }
   return result;

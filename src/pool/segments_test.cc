@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <random>
+#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -44,6 +46,15 @@ class SegmentsTest : public ::testing::Test {
     CUdeviceptr address = 0;
     return pool.allocate(&address, bytes, on) == CUDA_ERROR_OUT_OF_MEMORY;
   }
+
+  // Threads move apart at their first chance.
+  static SegmentsOptions apart(std::uint8_t most_shards) {
+    SegmentsOptions options;
+    options.most_shards = most_shards;
+    options.patience = 0;
+    return options;
+  }
+  void let_threads_free_each_others_blocks(SegmentsOptions options);
 
   Segments pool;
 };
@@ -456,8 +467,7 @@ TEST_F(SegmentsTest, ARefusedRequestLeavesNothingReserved) {
 
 // Threads allocate, free their own blocks and those of others; blocks never overlap, and in the end
 // everything can be had back.
-TEST_F(SegmentsTest, ThreadsThatFreeEachOthersBlocksNeverShareOne) {
-  SegmentsOptions options;
+void SegmentsTest::let_threads_free_each_others_blocks(SegmentsOptions options) {
   options.limit = 2 * kGiB;
   open(4 * kGiB, options);
   constexpr int kThreads = 6;
@@ -506,6 +516,137 @@ TEST_F(SegmentsTest, ThreadsThatFreeEachOthersBlocksNeverShareOne) {
   EXPECT_EQ(info.in_use, 0u);
   EXPECT_EQ(info.live_blocks, 0u);
   EXPECT_EQ(info.reserved, 0u);
+}
+
+TEST_F(SegmentsTest, ThreadsThatFreeEachOthersBlocksNeverShareOne) {
+  let_threads_free_each_others_blocks({});
+}
+
+TEST_F(SegmentsTest, NorDoThreadsInShardsOfTheirOwn) {
+  let_threads_free_each_others_blocks(apart(4));
+}
+
+// Another thread, which does as it is told and stays, with its cache.
+class OtherThread {
+ public:
+  ~OtherThread() {
+    run(nullptr);
+    thread_.join();
+  }
+  void run(std::function<void()> job) {
+    job_ = std::move(job);
+    begin_.release();
+    done_.acquire();
+  }
+
+ private:
+  std::function<void()> job_;
+  std::binary_semaphore begin_{0};
+  std::binary_semaphore done_{0};
+  std::thread thread_{[this] {
+    for (bool last = false; !last; done_.release()) {
+      begin_.acquire();
+      last = job_ == nullptr;
+      if (!last) job_();
+    }
+  }};
+};
+
+TEST_F(SegmentsTest, ThreadsThatWaitForEachOtherMoveApartAndTogetherAgainAtRest) {
+  open(8 * kGiB, apart(4));
+  EXPECT_TRUE(pool.free(take(4096), nullptr));
+  OtherThread other;
+  other.run([&] { EXPECT_TRUE(pool.free(take(3 * kMiB), nullptr)); });
+  EXPECT_EQ(pool.info().shards, 2u);
+  (void)pool.decay();
+  EXPECT_EQ(pool.info().shards, 2u) << "there were allocations since";
+  (void)pool.decay();
+  EXPECT_EQ(pool.info().shards, 1u);
+}
+
+TEST_F(SegmentsTest, AThreadAloneStaysWhereItIs) {
+  open(8 * kGiB, apart(4));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(pool.free(take(3 * kMiB), nullptr));
+  EXPECT_EQ(pool.info().shards, 1u);
+}
+
+// What another shard has free serves a request, as does what its pages can back.
+TEST_F(SegmentsTest, NothingIsRefusedThatAnotherShardHasRoomFor) {
+  SegmentsOptions options = apart(4);
+  options.limit = 256 * kMiB;
+  open(8 * kGiB, options);
+  const auto fill_and_free = [&](std::uint64_t bytes) {
+    std::vector<CUdeviceptr> blocks;
+    CUdeviceptr address = 0;
+    while (pool.allocate(&address, bytes, nullptr) == CUDA_SUCCESS) blocks.push_back(address);
+    for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+    return blocks.size();
+  };
+  const std::size_t here = fill_and_free(3 * kMiB);
+  EXPECT_GE(here, 80u);
+  OtherThread other;
+  other.run([&] {
+    (void)fill_and_free(kMiB / 2);
+    EXPECT_EQ(fill_and_free(3 * kMiB), here);
+  });
+  EXPECT_EQ(pool.info().shards, 2u);
+  EXPECT_EQ(fill_and_free(3 * kMiB), here);
+  EXPECT_EQ(fill_and_free(200 * kMiB), 1u);
+}
+
+TEST_F(SegmentsTest, AShardThatLivesOnOthersGetsPagesThatIdleThere) {
+  open(8 * kGiB, apart(4));
+  std::vector<CUdeviceptr> here;
+  for (int i = 0; i < 64; ++i) here.push_back(take(3 * kMiB));
+  for (const CUdeviceptr block : here) EXPECT_TRUE(pool.free(block, nullptr));
+  const std::uint64_t reserved = pool.info().reserved;
+  OtherThread other;
+  CUdeviceptr first = 0;
+  CUdeviceptr last = 0;
+  other.run([&] {
+    for (int i = 0; i < 200; ++i) {
+      last = take(3 * kMiB);
+      if (i == 1) first = last;
+      EXPECT_TRUE(pool.free(last, nullptr));
+    }
+  });
+  const auto is_near = [&](CUdeviceptr address) { return address - here[0] < kGiB; };
+  EXPECT_TRUE(is_near(first)) << "taken elsewhere";
+  EXPECT_FALSE(is_near(last)) << "of its own";
+  EXPECT_LE(pool.info().reserved, reserved);
+}
+
+// A chain of a shelf is as much in a cache as what the thread freed itself.
+TEST_F(SegmentsTest, TrimTakesWhatAThreadGotFromAShelf) {
+  open(kGiB);
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 60; ++i) blocks.push_back(take(512));
+  for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+  OtherThread other;
+  CUdeviceptr kept = 0;
+  other.run([&] { EXPECT_TRUE(pool.free(take(100'000), nullptr)); });  // it knows the stream now
+  (void)pool.trim(0);
+  blocks.clear();
+  for (int i = 0; i < 60; ++i) blocks.push_back(take(512));
+  for (const CUdeviceptr block : blocks) EXPECT_TRUE(pool.free(block, nullptr));
+  other.run([&] { kept = take(512); });
+  (void)pool.trim(0);
+  EXPECT_EQ(pool.info().cached, 0u);
+  EXPECT_TRUE(pool.free(kept, nullptr));
+}
+
+// Somebody else may launch work between a caller's mark and his wait.
+TEST_F(SegmentsTest, AFreeAfterTheMarkIsNotDoneByTheWait) {
+  open(8 * kGiB);
+  const CUdeviceptr before = take(100 * kMiB, stream(1));
+  const CUdeviceptr after = take(200 * kMiB, stream(1));
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(before, stream(1)));
+  const Segments::Marks marks = pool.mark(stream(1));
+  EXPECT_TRUE(pool.free(after, stream(1)));
+  pool.synchronized(marks);
+  EXPECT_LT(pool.give_back_idle(0), 200 * kMiB);
+  let_dry_streams_go();
 }
 
 TEST_F(SegmentsTest, AThreadThatEndedLeavesNothingInItsCache) {

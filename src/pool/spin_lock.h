@@ -15,14 +15,19 @@ namespace vram::pool {
 class SpinLock {
  public:
   void lock() {
+    while (!try_lock()) wait();
+  }
+  // False: it is taken.
+  [[nodiscard]] bool try_lock() { return taken_.exchange(1, std::memory_order_seq_cst) == 0; }
+  [[nodiscard]] bool is_taken() const { return taken_.load(std::memory_order_seq_cst) != 0; }
+  // Until it has been seen free.
+  void wait() const {
     int pauses = 1;
-    for (int looks = 0; taken_.exchange(1, std::memory_order_acquire) != 0;) {
-      // Longer from time to time: everybody who looks at once takes the line from the holder.
-      do {
-        for (int i = 0; i < pauses; ++i) __builtin_ia32_pause();
-        if (pauses < kMostPauses) pauses *= 2;
-        if (++looks % kLooksBeforeYield == 0) sched_yield();
-      } while (taken_.load(std::memory_order_relaxed) != 0);
+    // Longer from time to time: everybody who looks at once takes the line from the holder.
+    for (int looks = 1; is_taken(); ++looks) {
+      for (int i = 0; i < pauses; ++i) __builtin_ia32_pause();
+      if (pauses < kMostPauses) pauses *= 2;
+      if (looks % kLooksBeforeYield == 0) sched_yield();
     }
   }
   void unlock() { taken_.store(0, std::memory_order_release); }

@@ -42,7 +42,7 @@ void Streams::close() {
 
 StreamId Streams::reusable() const {
   for (StreamId id = 1; id <= used_; ++id) {
-    if (streams_[id].closed && passed(id, streams_[id].issued)) return id;
+    if (streams_[id].closed && passed(id, streams_[id].asked)) return id;
   }
   return 0;
 }
@@ -73,26 +73,27 @@ bool Streams::issue(StreamId id) {
       capture != CU_STREAM_CAPTURE_STATUS_NONE) {
     return false;
   }
+  const std::uint64_t ticket = close_ticket(id);
   // The handle means the caller's own stream in every thread: the other's is out of reach.
   if (stream.thread != 0 && stream.thread != thread_of(stream.handle)) {
     if (driver_->context_synchronize() != CUDA_SUCCESS) return false;
-    note_synchronized(id, stream.issued + 1);
+    note_synchronized(id, ticket);
     return true;
   }
   // An idle stream needs no ticket.
   if (driver_->stream_query != nullptr && driver_->stream_query(stream.handle) == CUDA_SUCCESS) {
-    note_synchronized(id, stream.issued + 1);
+    note_synchronized(id, ticket);
     return true;
   }
   const CUdeviceptr word = device_words_ + id * sizeof(std::uint64_t);
   if (driver_->stream_write != nullptr &&
-      driver_->stream_write(stream.handle, word, stream.issued + 1, 0) == CUDA_SUCCESS) {
-    ++stream.issued;
+      driver_->stream_write(stream.handle, word, ticket, 0) == CUDA_SUCCESS) {
+    stream.asked = ticket;
     return true;
   }
   // A card without stream memory operations: wait here.
   if (driver_->stream_synchronize(stream.handle) != CUDA_SUCCESS) return false;
-  note_synchronized(id, stream.issued + 1);
+  note_synchronized(id, ticket);
   return true;
 }
 
@@ -107,10 +108,8 @@ StreamId Streams::find(CUstream stream) const {
   return 0;
 }
 
-// The ticket counts as issued: the next one is a later one.
 void Streams::note_synchronized(StreamId id, std::uint64_t ticket) {
   Stream& stream = streams_[id];
-  if (stream.issued < ticket) stream.issued = ticket;
   if (stream.waited_for.load(std::memory_order_relaxed) < ticket) {
     stream.waited_for.store(ticket, std::memory_order_release);
   }
@@ -141,7 +140,7 @@ void Streams::end_capture(StreamId capture) {
 }
 
 void Streams::release_capture(StreamId capture) {
-  note_synchronized(capture, streams_[capture].issued + 1);
+  note_synchronized(capture, close_ticket(capture));
   streams_[capture].captured = false;
   streams_[capture].closed = true;
 }

@@ -8,7 +8,11 @@
 // passed when the word is at least its number, and one ticket stands for all frees before it. None
 // is issued until somebody asks: a program with one stream needs none.
 //
-// Threads: id_of() and issue() under the pool's lock; passed() in any.
+// A ticket is closed before it is asked for: what is freed from then on waits for the next one, so
+// that no free can get a ticket which the stream writes before that free's work.
+//
+// Threads: next_ticket(), passed(), is_capture() and idle() in any; the others under the pool's
+// lock.
 
 #include <atomic>
 #include <cstdint>
@@ -33,14 +37,24 @@ class Streams {
   [[nodiscard]] StreamId id_of(CUstream stream);
 
   // What a free on this stream now has to wait for.
-  [[nodiscard]] std::uint64_t next_ticket(StreamId id) const { return streams_[id].issued + 1; }
+  [[nodiscard]] std::uint64_t next_ticket(StreamId id) const {
+    return streams_[id].closed_tickets.load(std::memory_order_acquire) + 1;
+  }
+  // The ticket of all frees up to now; the next ones get another.
+  std::uint64_t close_ticket(StreamId id) {
+    return streams_[id].closed_tickets.fetch_add(1, std::memory_order_acq_rel) + 1;
+  }
   // Asks for the next ticket, with the context current. False: the stream is being captured, or
   // the driver refuses; ask again later.
   bool issue(StreamId id);
   [[nodiscard]] bool passed(StreamId id, std::uint64_t ticket) const {
     return id == 0 || passed_on(id) >= ticket;
   }
-  // The stream has been waited for since `ticket` was its next one.
+  // Whether the stream was asked for this ticket, or a later one.
+  [[nodiscard]] bool asked(StreamId id, std::uint64_t ticket) const {
+    return streams_[id].asked >= ticket;
+  }
+  // The stream has been waited for since `ticket` was closed.
   void note_synchronized(StreamId id, std::uint64_t ticket);
   // The stream's number if it is known; 0: it is not.
   [[nodiscard]] StreamId find(CUstream stream) const;
@@ -63,7 +77,7 @@ class Streams {
   // Whether a ticket that was issued has not passed yet.
   [[nodiscard]] bool outstanding() const {
     for (StreamId id = 1; id <= used_; ++id) {
-      if (!passed(id, streams_[id].issued)) return true;
+      if (!passed(id, streams_[id].asked)) return true;
     }
     return false;
   }
@@ -77,22 +91,23 @@ class Streams {
   void release_capture(StreamId capture);
   [[nodiscard]] CUstream handle_of(StreamId id) const { return streams_[id].handle; }
   // Of a capture that is not released; and is it under way?
-  [[nodiscard]] bool is_capture(StreamId id) const { return streams_[id].captured; }
-  [[nodiscard]] bool captures(StreamId id) const {
-    return streams_[id].captured && !streams_[id].hidden;
+  [[nodiscard]] bool is_capture(StreamId id) const {
+    return streams_[id].captured.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] bool captures(StreamId id) const { return is_capture(id) && !streams_[id].hidden; }
 
   [[nodiscard]] StreamId count() const { return used_; }
 
  private:
   struct Stream {
     CUstream handle;
-    std::uint64_t thread;  // of a per-thread default stream; else 0
-    bool closed;           // forgotten
-    bool hidden;           // behind a capture under way, or a capture that has ended
-    bool captured;         // see begin_capture()
-    std::uint64_t issued;
-    std::atomic<std::uint64_t> waited_for;  // tickets that passed because somebody waited
+    std::uint64_t thread;        // of a per-thread default stream; else 0
+    bool closed;                 // forgotten
+    bool hidden;                 // behind a capture under way, or a capture that has ended
+    std::atomic<bool> captured;  // see begin_capture()
+    std::atomic<std::uint64_t> closed_tickets;  // the number of the last one
+    std::uint64_t asked;                        // the last one that the stream was asked for
+    std::atomic<std::uint64_t> waited_for;      // tickets that passed because somebody waited
     std::atomic<std::uint64_t>* word;
   };
 

@@ -7,7 +7,7 @@
 // full bin hands a chain of blocks on to the pool's shelf for that stream and class, where a thread
 // that frees less than it allocates finds it; both are a few loads and stores for a whole chain.
 //
-// Threads: the owner, and whoever empties the caches when memory is short; `lock` is theirs.
+// Threads: the owner, inside `lock`, and whoever empties the caches when memory is short, with it.
 
 #include <cstdint>
 
@@ -15,7 +15,7 @@
 #include "arena/size_class.h"
 #include "arena/space.h"
 #include "pool/driver_calls.h"
-#include "pool/spin_lock.h"
+#include "pool/owned_lock.h"
 
 namespace vram::pool {
 
@@ -52,9 +52,14 @@ struct StreamBins {
 struct alignas(64) ThreadCache {
   static constexpr unsigned kStreams = 8;
 
-  SpinLock lock;
+  OwnedLock lock;
   std::uint32_t newest;  // index of the bins used last
   std::uint64_t bytes;   // in the bins
+  std::uint8_t shard;    // where the thread's blocks come from
+  // The owner's alone: how often it waited for that one's lock, and took a block elsewhere, since
+  // something was done about it.
+  std::uint32_t waits;
+  std::uint32_t borrowed;
   // Not yet told to the pool; see Segments::tell().
   std::int64_t live_bytes;
   std::int64_t highest_live_bytes;

@@ -34,6 +34,8 @@ void add_run_options(CLI::App* run, RunOptions* options) {
   add_framework_flags(run, flags);
   text(run, "--alloc", &flags->alloc, "NAME",
        "who serves stream-ordered memory: driver or vram, which gives back what idles");
+  run->add_flag("--elastic", flags->elastic,
+                "serve memory so that 'vram park' can move it to the host and back");
   add_sim(run, &flags->sim);
   run->add_option("--name", options->name, "a name for the job, for ps and limit")
       ->type_name("NAME");

@@ -87,6 +87,11 @@ class Process {
       vram::ledger::answer(parking_, request, refusal);
       return;
     }
+    if (parks && parking_.place.load() == Place::kWaiting) {
+      parking_.place.store(Place::kHost);
+      vram::ledger::answer(parking_, request, Refusal::kNone);
+      return;
+    }
     begin(parks);
     if (how == "slow") usleep(250'000);
     end(parks);
@@ -107,7 +112,6 @@ class Process {
     } else {
       if (!account_.reserve(script_.hold)) std::exit(97);
       account_.commit(script_.hold);
-      parking_.bytes.store(0);
     }
     parking_.moved.store(0);
     parking_.move_us.store(500'000);

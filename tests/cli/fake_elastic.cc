@@ -2,7 +2,7 @@
 // answers requests as it is told.
 //
 // usage: fake_elastic [--hold MIB] [--ready FILE] [--after MS] [--park ANSWER] [--unpark ANSWER]
-// ANSWER: move, slow (half of it at once, the rest after a quarter of a second), never, die, stuck
+// ANSWER: move, slow (half of it at once, the rest after a second), never, die, stuck
 // (moves half), wait (says that the card has no room, and never answers), or the number of a
 // wire::Refusal. FILE appears when it holds its memory, FILE.asked when it is asked. Runs until it
 // is killed.
@@ -93,7 +93,7 @@ class Process {
       return;
     }
     begin(parks);
-    if (how == "slow") usleep(250'000);
+    if (how == "slow") usleep(1'000'000);
     end(parks);
     vram::ledger::answer(parking_, request, Refusal::kNone);
   }

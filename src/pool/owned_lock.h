@@ -16,18 +16,19 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/kernel_barrier.h"
 #include "pool/spin_lock.h"
 
 namespace vram::pool {
 
-// A process that will use such locks prepares the kernel's barrier before the first.
+// In a process that will use such locks, before the first; again in a forked child.
+void prepare_owned_locks();
+
 class OwnedLock {
  public:
   // The owner, when it is not inside.
   void enter() {
     while (true) {
-      if (base::KernelBarrier::is_available()) {
+      if (kernel_makes_barriers_.load(std::memory_order_relaxed)) {
         inside_.store(1, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
       } else {
@@ -45,6 +46,9 @@ class OwnedLock {
   void unlock() { others_.unlock(); }
 
  private:
+  friend void prepare_owned_locks();
+  static std::atomic<bool> kernel_makes_barriers_;
+
   std::atomic<std::uint32_t> inside_{0};
   SpinLock others_;
 };

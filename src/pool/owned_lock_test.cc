@@ -35,7 +35,7 @@ void expect_exclusion(std::uint64_t others) {
 // In this order: the second lasts for the process.
 TEST(OwnedLock, ExcludesByBarriersOfItsOwn) { expect_exclusion(100'000); }
 TEST(OwnedLock, ExcludesByBarriersOfTheKernel) {
-  base::KernelBarrier::prepare();
+  prepare_owned_locks();
   expect_exclusion(3'000);
 }
 

@@ -19,7 +19,7 @@ HOLDERS = re.compile(r"\b(?:CUdeviceptr|CUmemGenericAllocationHandle|CUarray|CUm
                      r"CUgreenCtx|CUgraphExec|CUmodule|CUlibrary|CUexternalMemory)\b\s*\*")
 VERBS = re.compile(r"Alloc|Free|Create|Destroy|Import|Open|Close|Map|Unmap|Release|Retain|Reset|Trim|Load|Unload|"
                    r"Instantiate|Launch|Upload|Bind|Unbind|SetLimit")
-ROW = re.compile(r"^\s*(?:HOOK\w*|GATED)\(\s*(cu\w+)", re.MULTILINE)
+ROW = re.compile(r"^\s*HOOK\w*\(\s*(cu\w+)", re.MULTILINE)
 SUFFIX = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 
 

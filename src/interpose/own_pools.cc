@@ -8,6 +8,7 @@
 
 #include <new>
 
+#include "base/hold.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "pool/segments.h"
@@ -15,6 +16,7 @@
 namespace vram::interpose {
 namespace {
 
+using base::Hold;
 using driver::real;
 using pool::Segments;
 
@@ -26,17 +28,6 @@ constexpr timespec kDecayInterval{1, 0};
 constexpr std::size_t kDecayStack = 128 << 10;
 
 pid_t decay_of = 0;  // the process that has the thread
-
-class Hold {
- public:
-  explicit Hold(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Hold() { pthread_mutex_unlock(&mutex_); }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 // Stands in a device's slot when its pool could not be opened: not tried again at every call.
 Segments* failed() { return reinterpret_cast<Segments*>(1); }

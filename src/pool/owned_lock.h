@@ -16,19 +16,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/kernel_barrier.h"
 #include "pool/spin_lock.h"
 
 namespace vram::pool {
 
-// In a process that will use such locks, before the first; again in a forked child.
-void prepare_owned_locks();
-
+// A process that will use such locks prepares the kernel's barrier before the first.
 class OwnedLock {
  public:
   // The owner, when it is not inside.
   void enter() {
     while (true) {
-      if (kernel_makes_barriers_.load(std::memory_order_relaxed)) {
+      if (base::KernelBarrier::is_available()) {
         inside_.store(1, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
       } else {
@@ -46,9 +45,6 @@ class OwnedLock {
   void unlock() { others_.unlock(); }
 
  private:
-  friend void prepare_owned_locks();
-  static std::atomic<bool> kernel_makes_barriers_;
-
   std::atomic<std::uint32_t> inside_{0};
   SpinLock others_;
 };

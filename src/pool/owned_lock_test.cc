@@ -35,7 +35,7 @@ void expect_exclusion(std::uint64_t others) {
 // In this order: the second lasts for the process.
 TEST(OwnedLock, ExcludesByBarriersOfItsOwn) { expect_exclusion(100'000); }
 TEST(OwnedLock, ExcludesByBarriersOfTheKernel) {
-  prepare_owned_locks();
+  base::KernelBarrier::prepare();
   expect_exclusion(3'000);
 }
 

@@ -83,7 +83,7 @@ CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& option
   driver_ = driver;
   context_ = options.context;
   opened_us_ = now_us();
-  prepare_owned_locks();
+  base::KernelBarrier::prepare();
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);
   const Current current(driver_, context_);

@@ -173,7 +173,9 @@ Mapping open_job(const char* path, Access access) {
 void unmap_job(const Job* job) { munmap(const_cast<Job*>(job), sizeof(Job)); }
 
 FileError back_slot(Job* job, std::uint32_t slot) {
-  return populate(&job->process[slot], sizeof(ProcessInfo));
+  const FileError backed = populate(&job->process[slot], sizeof(ProcessInfo));
+  if (backed != FileError::kNone) return backed;
+  return populate(&job->parking[slot], sizeof(Parking));
 }
 
 FileError back_device(Job* job, std::uint32_t device) {

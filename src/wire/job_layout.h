@@ -19,7 +19,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
-inline constexpr std::uint32_t kJobVersion = 5;
+inline constexpr std::uint32_t kJobVersion = 6;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
 // job sees few.
@@ -94,8 +94,51 @@ struct alignas(64) ProcessInfo {
   char command[56];                        // /proc/PID/comm and what follows, cut
 };
 
+// Where the parkable memory of a process is.
+enum class Place : std::uint32_t {
+  kNone = 0,  // the process is not elastic, or has no such memory yet
+  kCard,
+  kParking,
+  kHost,  // parked
+  kRestoring,
+  kWaiting,  // parked, and wanted: the card has no room for it at the moment
+};
+
+// Why a process was not parked or restored.
+enum class Refusal : std::uint32_t {
+  kNone = 0,
+  kNothing,     // it holds nothing that could be moved
+  kBusy,        // its work did not come to an end in time
+  kCapture,     // a stream is being captured into a graph
+  kShared,      // memory that other processes or devices can reach
+  kManaged,     // managed memory
+  kUnmapped,    // memory that is mapped nowhere, so that nobody can copy it
+  kHostMemory,  // the host has no memory for it
+  kCardMemory,  // the card has no room for it
+  kDriver,      // the driver refused a step
+};
+
+// Parking of one process: what is asked of it and what it says. See src/ledger/parking.h.
+struct alignas(64) Parking {
+  std::atomic<std::uint32_t>
+      bell;  // futex of the process; rung with everything that it may wait for
+  std::atomic<std::uint32_t> asked;     // number of the last request << 1 | to park
+  std::atomic<std::uint32_t> answered;  // the last request that it dealt with; futex of who asked
+  std::atomic<Place> place;
+  std::atomic<Refusal> refusal;         // of the last request that it dealt with
+  std::atomic<std::uint32_t> times;     // parked, ever
+  std::atomic<std::uint64_t> bytes;     // in host memory now, or moving
+  std::atomic<std::uint64_t> moved;     // of those on the move, how many are where they go
+  std::atomic<std::uint64_t> move_us;   // what the last move took
+  std::atomic<std::uint64_t> since_ns;  // it is where it is; CLOCK_BOOTTIME
+};
+
 enum class OnFailure : std::uint32_t { kRefuse = 0, kAllow = 1 };
-enum class Pools : std::uint32_t { kDriver = 0, kOwn = 1 };
+enum class Pools : std::uint32_t {
+  kDriver = 0,   // the driver's
+  kOwn = 1,      // vram's, for stream-ordered allocations
+  kElastic = 2,  // vram's, for all that can be parked
+};
 
 struct JobHeader {
   std::uint64_t magic;
@@ -115,7 +158,7 @@ struct JobHeader {
   char driver_path[512];                  // the real libcuda.so.1; empty: find it
   char nvml_path[512];                    // the real libnvidia-ml.so.1; empty: find it
   char trace_path[1024];                  // log of a recording, see wire/trace_log.h; empty: none
-  Pools pools;                            // who serves stream-ordered allocations
+  Pools pools;                            // who serves allocations
   std::atomic<std::uint32_t> untraced;    // processes that should be recorded and are not
   std::atomic<std::uint64_t> reaped_ms;   // when somebody last looked for the dead; monotonic
   std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
@@ -127,6 +170,7 @@ struct Job {
   alignas(4096) DeviceAccount device[kMaxDevices];
   alignas(4096) Word128 owner[kMaxProcesses];  // see src/ledger/slots.h
   alignas(4096) ProcessInfo process[kMaxProcesses];
+  alignas(4096) Parking parking[kMaxProcesses];
   // A device's cells lie together, so that a job on one card touches one run of
   // pages.
   alignas(4096) Cell cell[kMaxDevices][kMaxProcesses];
@@ -136,6 +180,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(Cell) == 128);
 static_assert(sizeof(DeviceAccount) == 256);
 static_assert(sizeof(ProcessInfo) == 64);
+static_assert(sizeof(Parking) == 64);
 static_assert(sizeof(JobHeader) <= 4096);
 static_assert(offsetof(Job, device) == 4096);
 static_assert(offsetof(Job, owner) == 4096 + 256 * kMaxDevices);

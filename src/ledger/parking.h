@@ -1,0 +1,44 @@
+#pragma once
+
+// How a process is asked to move its device memory to the host and back, and how it answers.
+//
+// A request is a number and what to do, in one word; a later one takes the place of an earlier one
+// that was not dealt with yet, and its answer stands for both. Nobody waits for a lock: who asks
+// may die, and so may who is asked.
+//
+// Threads: any, in any number of processes; the functions for the process itself by one thread.
+
+#include <cstdint>
+
+#include "ledger/world.h"
+#include "wire/job_layout.h"
+
+namespace vram::ledger {
+
+enum class Move : std::uint32_t { kToCard = 0, kToHost = 1 };
+
+struct MoveRequest {
+  std::uint32_t word;  // 0: none
+  [[nodiscard]] Move move() const { return static_cast<Move>(word & 1); }
+};
+
+// Asks, and rings the process's bell.
+MoveRequest ask(wire::Parking& parking, Move move);
+// Whether this request, or a later one, was dealt with.
+[[nodiscard]] bool is_answered(const wire::Parking& parking, const MoveRequest& request);
+// Sleeps until something was dealt with, no longer than `us`.
+void wait_for_answer(const wire::Parking& parking, const World& world, std::uint32_t us);
+
+// The process: what it is asked and has not answered.
+[[nodiscard]] MoveRequest open_request(const wire::Parking& parking);
+void answer(wire::Parking& parking, const MoveRequest& request, wire::Refusal refusal);
+// Wakes the thread of the process that waits at its bell.
+void ring(wire::Parking& parking);
+// Waits at the bell unless it has rung since it was `heard`; no longer than `us`.
+inline std::uint32_t bell(const wire::Parking& parking) {
+  return parking.bell.load(std::memory_order_acquire);
+}
+void wait_at_bell(const wire::Parking& parking, const World& world, std::uint32_t heard,
+                  std::uint32_t us);
+
+}  // namespace vram::ledger

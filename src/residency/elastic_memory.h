@@ -1,0 +1,178 @@
+#pragma once
+
+// Physical memory of cards that can be moved to the host and back, behind handles and addresses
+// that stay the same.
+//
+// Model. Whoever uses virtual memory gets handles of ours; behind each is a handle of the driver,
+// or nothing while the memory is parked. Mappings are noted with who may reach them. Parking copies
+// every handle's memory to the host through one of its mappings, unmaps it and releases it;
+// restoring makes new memory, maps it where the old was, and copies back. Both go in batches, so
+// that the driver's work for one overlaps with the copies of another.
+//
+// Nothing is given up before its copy is complete, and nothing at all before the host has memory
+// for everything. A step that fails is undone.
+//
+// Sizes are bytes, addresses those of the program. Errors are the driver's.
+//
+// Threads: any for the driver's functions. park() and restore() by one thread at a time, while no
+// work touches the memory and no call that does is under way (gate.h); the others wait meanwhile.
+// In a forked child nothing is known.
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "arena/growing_array.h"
+#include "base/level_table.h"
+#include "residency/calls.h"
+#include "residency/host_store.h"
+#include "wire/job_layout.h"
+
+namespace vram::residency {
+
+enum class Owner : std::uint8_t { kProgram, kPool };
+
+class ElasticMemory {
+ public:
+  static constexpr unsigned kMostCards = wire::kMaxDevices;
+
+  // What moves at a time: as much as takes the copies longer than the driver's work for the next.
+  static constexpr std::uint64_t kBatch = std::uint64_t{512} << 20;
+
+  // Once. False: no address space for the tables.
+  [[nodiscard]] bool open(const Calls& driver, std::uint64_t batch = kBatch);
+
+  // As the driver's functions. Handles that are not ours, and ranges where none of ours is mapped,
+  // are passed on.
+  [[nodiscard]] CUresult create(CUmemGenericAllocationHandle* handle, std::size_t size,
+                                const CUmemAllocationProp* prop, unsigned long long flags,
+                                Owner owner);
+  [[nodiscard]] CUresult release(CUmemGenericAllocationHandle handle);
+  [[nodiscard]] CUresult map(CUdeviceptr address, std::size_t size, std::size_t offset,
+                             CUmemGenericAllocationHandle handle, unsigned long long flags);
+  [[nodiscard]] CUresult unmap(CUdeviceptr address, std::size_t size);
+  [[nodiscard]] CUresult set_access(CUdeviceptr address, std::size_t size,
+                                    const CUmemAccessDesc* access, std::size_t count);
+  // The handle mapped at an address, held once more. False: none of ours is.
+  [[nodiscard]] bool retain(CUmemGenericAllocationHandle* handle, CUdeviceptr address);
+
+  // The driver's handle behind one of ours, for a call that looks at it; one that is not ours is
+  // itself. Not to be kept.
+  [[nodiscard]] CUmemGenericAllocationHandle real(CUmemGenericAllocationHandle handle);
+  // The same for a call after which somebody else reaches the memory: it is never moved again.
+  [[nodiscard]] CUmemGenericAllocationHandle share(CUmemGenericAllocationHandle handle);
+  void share_range(CUdeviceptr address, std::size_t size);
+
+  // Bytes on a card, or parked from it.
+  [[nodiscard]] std::uint64_t bytes(unsigned card, Owner owner) const {
+    return bytes_[card][static_cast<unsigned>(owner)].load(std::memory_order_relaxed);
+  }
+
+  // Moves all of it to the host. Refusal::kNone: done. Else nothing has changed, or, when the
+  // driver failed half-way, is_parked() says that some of it is there and restore() must follow.
+  // `moved` counts the bytes copied.
+  [[nodiscard]] wire::Refusal park(std::atomic<std::uint64_t>* moved);
+  // Moves what is parked back. Refusal::kCardMemory: there is no room now; it is parked as before,
+  // as after every other refusal.
+  [[nodiscard]] wire::Refusal restore(std::atomic<std::uint64_t>* moved);
+  [[nodiscard]] bool is_parked() const { return parked_.load(std::memory_order_acquire); }
+
+  // Host memory that is kept for the next time goes back; not while anything is parked.
+  void give_back_host_memory();
+  [[nodiscard]] std::uint64_t host_bytes_kept() const { return host_.bytes_kept(); }
+
+ private:
+  using Index = std::uint32_t;  // 0: none
+  static constexpr std::uint32_t kMost = 1u << 20;
+  struct Backing {
+    CUmemGenericAllocationHandle real;
+    CUmemAllocationProp prop;
+    unsigned long long flags;
+    std::uint64_t bytes;
+    std::uint64_t host_offset;  // while it is parked, or on the move
+    std::uint32_t generation;   // in the handle: one that was released is not another's
+    std::uint32_t references;   // the program's
+    std::uint32_t mappings;
+    Index first_mapping;  // the one that it is copied through
+    Index next_free;
+    bool shared;
+    Owner owner;
+  };
+  struct Mapping {
+    CUdeviceptr address;
+    std::uint64_t bytes;
+    std::uint64_t readable;  // by card, a bit each
+    std::uint64_t writable;
+    unsigned long long flags;
+    Index backing;
+    Index next_of_backing;
+    Index next_free;
+    bool odd;  // reached by something that is no card
+  };
+  // Neighbours in addresses and on the host, moved by one copy.
+  struct Run {
+    CUdeviceptr address;
+    std::uint64_t bytes;
+    std::uint64_t host_offset;
+    unsigned card;
+  };
+  struct Lane {
+    CUcontext context;
+    CUstream stream[2];  // batches take turns
+  };
+
+  [[nodiscard]] static bool is_ours(CUmemGenericAllocationHandle handle);
+  [[nodiscard]] CUmemGenericAllocationHandle handle_of(Index backing) const;
+  [[nodiscard]] Index find(CUmemGenericAllocationHandle handle) const;
+  [[nodiscard]] Index mapping_at(CUdeviceptr address) const;
+  template <typename Visit>
+  bool for_mappings(CUdeviceptr address, std::size_t size, Visit visit);
+  [[nodiscard]] Index new_backing();
+  [[nodiscard]] Index new_mapping();
+  [[nodiscard]] unsigned card_of(const Backing& backing) const {
+    return static_cast<unsigned>(backing.prop.location.id);
+  }
+  void count(const Backing& backing, std::int64_t sign);
+  [[nodiscard]] CUresult drop_if_unused(Index backing);
+  void forget_mapping(Index mapping);
+
+  // Neighbours in the order, moved at a time.
+  struct Batch {
+    std::uint32_t first;
+    std::uint32_t end;
+    std::uint64_t bytes;
+  };
+  [[nodiscard]] wire::Refusal lay_out(std::uint64_t* total);
+  [[nodiscard]] Batch next_batch(std::uint32_t first) const;
+  [[nodiscard]] bool open_lanes();
+  void close_lanes();
+  [[nodiscard]] bool wait_for_lanes(unsigned turn);
+  template <typename Copy>
+  [[nodiscard]] bool copy(const Batch& batch, unsigned turn, Copy copy_run);
+  [[nodiscard]] wire::Refusal copy_out_and_give_up(std::atomic<std::uint64_t>* moved);
+  [[nodiscard]] bool give_up(const Batch& batch);
+  [[nodiscard]] CUresult map_again(Backing& backing);
+  [[nodiscard]] CUresult allow(const Mapping& mapping);
+  void take_away(Backing& backing);
+
+  Calls driver_{};
+  std::uint64_t batch_ = kBatch;
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  arena::GrowingArray<Backing> backing_;
+  arena::GrowingArray<Mapping> mapping_;
+  arena::GrowingArray<Index>
+      order_;  // backings with memory, by the address they are copied through
+  std::uint32_t ordered_ = 0;
+  Index backings_used_ = 0;
+  Index mappings_used_ = 0;
+  Index free_backing_ = 0;
+  Index free_mapping_ = 0;
+  base::LevelTable at_;  // address -> mapping
+  std::atomic<std::uint64_t> bytes_[kMostCards][2] = {};
+  std::atomic<bool> parked_{false};
+  Lane lane_[kMostCards] = {};
+  HostStore host_;
+};
+
+}  // namespace vram::residency

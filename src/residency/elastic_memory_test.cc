@@ -1,0 +1,320 @@
+#include "residency/elastic_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "residency/card_for_test.h"
+
+namespace vram::residency {
+namespace {
+
+using test::Call;
+using test::card;
+using wire::Refusal;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kPage = 64 << 10;
+// So that a few pages make several batches.
+constexpr std::uint64_t kBatch = 2 * kPage;
+
+CUmemAllocationProp on_card(int ordinal) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  return prop;
+}
+
+struct Block {
+  CUdeviceptr at;
+  std::uint64_t bytes;
+  CUmemGenericAllocationHandle handle;
+  std::uint64_t seed;
+};
+
+void fill(Block& block, std::uint64_t seed) {
+  block.seed = seed;
+  std::mt19937_64 random(seed);
+  auto* words = reinterpret_cast<std::uint64_t*>(block.at);
+  for (std::uint64_t i = 0; i < block.bytes / 8; i += 97) words[i] = random();
+}
+
+bool is_intact(const Block& block) {
+  std::mt19937_64 random(block.seed);
+  const auto* words = reinterpret_cast<const std::uint64_t*>(block.at);
+  for (std::uint64_t i = 0; i < block.bytes / 8; i += 97) {
+    if (words[i] != random()) return false;
+  }
+  return true;
+}
+
+class ElasticMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    card().work();
+    card().capacity = ~std::uint64_t{0};
+    held_before_ = card().held;
+    memory_ = std::make_unique<ElasticMemory>();
+    ASSERT_TRUE(memory_->open(test::calls(), kBatch));
+  }
+  void TearDown() override {
+    card().work();
+    for (const Block& block : blocks_) remove(block);
+    memory_.reset();
+    EXPECT_EQ(card().held, held_before_) << "memory of the card was lost";
+    EXPECT_EQ(card().streams, 0);
+    EXPECT_EQ(card().registered, 0);
+  }
+
+  CUresult create(CUmemGenericAllocationHandle* handle, std::uint64_t bytes) {
+    const CUmemAllocationProp prop = on_card(0);
+    return memory_->create(handle, bytes, &prop, 0, Owner::kProgram);
+  }
+  CUresult open_to_card(CUdeviceptr at, std::uint64_t bytes) {
+    const CUmemAccessDesc access{on_card(0).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return memory_->set_access(at, bytes, &access, 1);
+  }
+  Block& add(std::uint64_t bytes, CUdeviceptr at = 0) {
+    Block block{at == 0 ? test::reserve(bytes) : at, bytes, 0, 0};
+    EXPECT_EQ(create(&block.handle, bytes), CUDA_SUCCESS);
+    EXPECT_EQ(memory_->map(block.at, bytes, 0, block.handle, 0), CUDA_SUCCESS);
+    EXPECT_EQ(open_to_card(block.at, bytes), CUDA_SUCCESS);
+    fill(block, ++seed_);
+    blocks_.push_back(block);
+    return blocks_.back();
+  }
+  // Two that lie together, and some alone.
+  void add_some() {
+    const CUdeviceptr together = test::reserve(3 * kPage);
+    add(kPage, together);
+    add(2 * kPage, together + kPage);
+    for (int i = 0; i < 3; ++i) add(kPage);
+  }
+  void remove(const Block& block) {
+    EXPECT_EQ(memory_->unmap(block.at, block.bytes), CUDA_SUCCESS);
+    EXPECT_EQ(memory_->release(block.handle), CUDA_SUCCESS);
+  }
+  std::uint64_t on_the_card() const { return card().held - held_before_; }
+  std::uint64_t all_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Block& block : blocks_) bytes += block.bytes;
+    return bytes;
+  }
+  void expect_intact() {
+    ASSERT_EQ(on_the_card(), all_bytes());
+    for (const Block& block : blocks_) EXPECT_TRUE(is_intact(block));
+  }
+  Refusal park() {
+    moved_ = 0;
+    return memory_->park(&moved_);
+  }
+  Refusal restore() {
+    moved_ = 0;
+    return memory_->restore(&moved_);
+  }
+
+  std::unique_ptr<ElasticMemory> memory_;
+  std::vector<Block> blocks_;
+  std::atomic<std::uint64_t> moved_{0};
+  std::uint64_t seed_ = 0;
+  std::uint64_t held_before_ = 0;
+};
+
+TEST_F(ElasticMemoryTest, WhatIsParkedComesBackAtItsAddressesByteForByte) {
+  add_some();
+  add(70 * kMiB);  // larger than a piece of host memory
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(park(), Refusal::kNone);
+    EXPECT_TRUE(memory_->is_parked());
+    EXPECT_EQ(on_the_card(), 0u);
+    EXPECT_EQ(moved_, all_bytes());
+    ASSERT_EQ(restore(), Refusal::kNone);
+    EXPECT_FALSE(memory_->is_parked());
+    EXPECT_EQ(moved_, all_bytes());
+    expect_intact();
+    for (Block& block : blocks_) fill(block, ++seed_);
+  }
+}
+
+TEST_F(ElasticMemoryTest, AHandleMappedTwiceIsOneMemoryAfterwards) {
+  Block& block = add(2 * kPage);
+  const CUdeviceptr second = test::reserve(block.bytes);
+  ASSERT_EQ(memory_->map(second, block.bytes, 0, block.handle, 0), CUDA_SUCCESS);
+  ASSERT_EQ(open_to_card(second, block.bytes), CUDA_SUCCESS);
+  ASSERT_EQ(park(), Refusal::kNone);
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
+  *reinterpret_cast<int*>(second) = 4711;
+  EXPECT_EQ(*reinterpret_cast<int*>(block.at), 4711);
+  EXPECT_EQ(memory_->unmap(second, block.bytes), CUDA_SUCCESS);
+  fill(block, ++seed_);
+}
+
+TEST_F(ElasticMemoryTest, AHandleMayBeReleasedWhileItsMemoryIsMapped) {
+  const Block block = add(kPage);
+  blocks_.clear();
+  ASSERT_EQ(memory_->release(block.handle), CUDA_SUCCESS);
+  EXPECT_NE(memory_->release(block.handle), CUDA_SUCCESS);
+  ASSERT_EQ(park(), Refusal::kNone);
+  ASSERT_EQ(restore(), Refusal::kNone);
+  EXPECT_TRUE(is_intact(block));
+  EXPECT_EQ(memory_->unmap(block.at, block.bytes), CUDA_SUCCESS);
+  EXPECT_EQ(on_the_card(), 0u);
+  EXPECT_NE(memory_->map(block.at, block.bytes, 0, block.handle, 0), CUDA_SUCCESS) << "stale";
+}
+
+TEST_F(ElasticMemoryTest, TheHandleAtAnAddressIsOurs) {
+  const Block& block = add(2 * kPage);
+  CUmemGenericAllocationHandle found = 0;
+  ASSERT_TRUE(memory_->retain(&found, block.at + kPage + 5));
+  EXPECT_EQ(found, block.handle);
+  EXPECT_EQ(memory_->release(found), CUDA_SUCCESS);
+  EXPECT_FALSE(memory_->retain(&found, block.at + block.bytes));
+  EXPECT_NE(memory_->real(block.handle), block.handle);
+  EXPECT_EQ(memory_->real(42), 42u);
+}
+
+TEST_F(ElasticMemoryTest, SharedMemoryStaysWhole) {
+  add_some();
+  (void)memory_->share(blocks_[1].handle);
+  EXPECT_EQ(park(), Refusal::kShared);
+  EXPECT_FALSE(memory_->is_parked());
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, ARangeThatOthersReachStaysWhole) {
+  add_some();
+  memory_->share_range(blocks_[0].at, 3 * kPage);
+  EXPECT_EQ(park(), Refusal::kShared);
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, MemoryThatIsMappedNowhereStaysWhole) {
+  add_some();
+  CUmemGenericAllocationHandle unmapped = 0;
+  ASSERT_EQ(create(&unmapped, kPage), CUDA_SUCCESS);
+  EXPECT_EQ(park(), Refusal::kUnmapped);
+  EXPECT_EQ(memory_->release(unmapped), CUDA_SUCCESS);
+  expect_intact();
+  EXPECT_EQ(park(), Refusal::kNone);
+  EXPECT_EQ(restore(), Refusal::kNone);
+}
+
+TEST_F(ElasticMemoryTest, NothingCannotBeParked) { EXPECT_EQ(park(), Refusal::kNothing); }
+
+TEST_F(ElasticMemoryTest, WhatTheCardHasNoRoomForStaysParkedAndComesLater) {
+  add_some();
+  ASSERT_EQ(park(), Refusal::kNone);
+  card().capacity = card().held + 3 * kPage;
+  EXPECT_EQ(restore(), Refusal::kCardMemory);
+  EXPECT_TRUE(memory_->is_parked());
+  EXPECT_EQ(on_the_card(), 0u);
+  card().capacity = ~std::uint64_t{0};
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, AHostThatRegistersNothingIsOnlySlower) {
+  add_some();
+  card().fail(Call::kRegister, 1, true);
+  ASSERT_EQ(park(), Refusal::kNone);
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
+}
+
+// Every call of the driver that parking makes fails once, and once from then on.
+TEST_F(ElasticMemoryTest, AFailureAtAnyStepOfParkingLosesNothing) {
+  add_some();
+  for (unsigned kind = 0; kind < static_cast<unsigned>(Call::kKinds); ++kind) {
+    for (const bool stays : {false, true}) {
+      for (unsigned long nth = 1;; ++nth) {
+        card().fail(static_cast<Call>(kind), nth, stays);
+        const Refusal refusal = park();
+        const bool hit = card().failed();
+        card().work();
+        if (refusal == Refusal::kNone || memory_->is_parked()) {
+          ASSERT_EQ(restore(), Refusal::kNone) << kind << ", call " << nth;
+        }
+        if (static_cast<Call>(kind) == Call::kRelease && hit) {
+          // Memory that the driver kept is not ours to find.
+          held_before_ = card().held - all_bytes();
+        }
+        expect_intact();
+        if (!hit) break;
+      }
+    }
+  }
+}
+
+TEST_F(ElasticMemoryTest, AFailureAtAnyStepOfRestoringLeavesItParked) {
+  add_some();
+  for (unsigned kind = 0; kind < static_cast<unsigned>(Call::kKinds); ++kind) {
+    for (const bool stays : {false, true}) {
+      for (unsigned long nth = 1;; ++nth) {
+        ASSERT_EQ(park(), Refusal::kNone);
+        card().fail(static_cast<Call>(kind), nth, stays);
+        const Refusal refusal = restore();
+        const bool hit = card().failed();
+        card().work();
+        EXPECT_EQ(refusal != Refusal::kNone, memory_->is_parked()) << kind << ", call " << nth;
+        ASSERT_EQ(restore(), Refusal::kNone) << kind << ", call " << nth;
+        expect_intact();
+        if (!hit) break;
+      }
+    }
+  }
+}
+
+TEST_F(ElasticMemoryTest, HostMemoryIsKeptUntilItIsGivenBack) {
+  add_some();
+  ASSERT_EQ(park(), Refusal::kNone);
+  memory_->give_back_host_memory();
+  EXPECT_GT(card().registered, 0) << "it holds what is parked";
+  ASSERT_EQ(restore(), Refusal::kNone);
+  EXPECT_GT(memory_->host_bytes_kept(), all_bytes() - 1);
+  memory_->give_back_host_memory();
+  EXPECT_EQ(memory_->host_bytes_kept(), 0u);
+  EXPECT_EQ(card().registered, 0);
+}
+
+// The program allocates, writes and frees between; a random call fails now and then.
+TEST_F(ElasticMemoryTest, ThousandsOfCyclesWithFailuresLoseNoByte) {
+  std::mt19937_64 random(7);
+  unsigned refused = 0;
+  unsigned parked_times = 0;
+  for (int cycle = 0; cycle < 10'000; ++cycle) {
+    card().work();
+    if (blocks_.size() < 4 || (blocks_.size() < 12 && random() % 2 == 0)) {
+      add(kPage * (1 + random() % 2));
+    } else if (random() % 2 == 0) {
+      std::swap(blocks_[random() % blocks_.size()], blocks_.back());
+      remove(blocks_.back());
+      blocks_.pop_back();
+    }
+    fill(blocks_[random() % blocks_.size()], ++seed_);
+    const auto kind = static_cast<Call>(random() % static_cast<unsigned>(Call::kKinds));
+    // A driver that does not release leaks by itself.
+    if (kind != Call::kRelease && random() % 2 == 0) {
+      card().fail(kind, 1 + random() % 12, random() % 4 == 0);
+    }
+    if (park() != Refusal::kNone) ++refused;
+    if (memory_->is_parked()) {
+      ++parked_times;
+      if (restore() != Refusal::kNone) ++refused;
+      card().work();
+      ASSERT_EQ(restore(), Refusal::kNone);
+    }
+    card().work();
+    ASSERT_EQ(on_the_card(), all_bytes()) << "cycle " << cycle;
+    const Block& looked_at = blocks_[random() % blocks_.size()];
+    ASSERT_TRUE(is_intact(looked_at)) << "cycle " << cycle;
+  }
+  expect_intact();
+  EXPECT_GT(refused, 100u);
+  EXPECT_GT(parked_times, 1000u);
+}
+
+}  // namespace
+}  // namespace vram::residency

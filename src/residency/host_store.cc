@@ -1,0 +1,182 @@
+#include "residency/host_store.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "residency/host_room.h"
+
+namespace vram::residency {
+namespace {
+
+// Linux 5.14; an older kernel answers EINVAL, and then the pages are touched one by one.
+constexpr int kPopulateWrite = 23;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kStack = 128 << 10;
+
+unsigned helpers_wanted(std::uint64_t pieces) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  unsigned processors = 1;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    processors = static_cast<unsigned>(CPU_COUNT(&allowed));
+  }
+  const unsigned most = processors > 1 ? processors - 1 : 1;
+  return pieces < most ? static_cast<unsigned>(pieces) : most;
+}
+
+bool touch(unsigned char* at, std::size_t bytes) {
+  (void)madvise(at, bytes, MADV_HUGEPAGE);
+  if (madvise(at, bytes, kPopulateWrite) == 0) return true;
+  if (errno != EINVAL) return false;
+  for (std::size_t i = 0; i < bytes; i += kPage) {
+    *const_cast<volatile unsigned char*>(at + i) = 0;
+  }
+  return true;
+}
+
+void nap() {
+  constexpr timespec kNap{0, 50'000};
+  nanosleep(&kNap, nullptr);
+}
+
+}  // namespace
+
+bool HostStore::reserve(std::uint64_t bytes) {
+  if (bytes <= span_) return true;
+  give_back();
+  const std::uint64_t span = (bytes + kPiece - 1) / kPiece * kPiece;
+  void* at = mmap(nullptr, span + kHugePage, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return false;
+  if (!piece_.reserve(span / kPiece)) {
+    munmap(at, span + kHugePage);
+    return false;
+  }
+  // On a boundary of huge pages; what lies beside it goes.
+  auto* const begin = static_cast<unsigned char*>(at);
+  const std::size_t skip =
+      (kHugePage - reinterpret_cast<std::uintptr_t>(at) % kHugePage) % kHugePage;
+  if (skip != 0) munmap(begin, skip);
+  if (skip != kHugePage) munmap(begin + skip + span, kHugePage - skip);
+  memory_ = begin + skip;
+  span_ = span;
+  (void)madvise(memory_, span_, MADV_DONTFORK);
+  return true;
+}
+
+bool HostStore::begin(const Calls& driver, CUcontext context, std::uint64_t bytes) {
+  driver_ = &driver;
+  context_ = context;
+  if (bytes > span_) give_back();
+  const std::uint64_t kept = bytes_kept();
+  if (bytes > kept && bytes - kept > host_room()) return false;
+  if (!reserve(bytes)) return false;
+  pieces_ = (bytes + kPiece - 1) / kPiece;
+  next_.store(0, std::memory_order_relaxed);
+  stop_.store(false, std::memory_order_relaxed);
+  std::uint64_t missing = 0;
+  for (std::uint64_t i = 0; i < pieces_; ++i) {
+    std::uint32_t failed = kFailed;
+    (void)piece_[i].state.compare_exchange_strong(failed, kAbsent);
+    missing += piece_[i].state.load(std::memory_order_relaxed) == kAbsent ? 1 : 0;
+  }
+  const unsigned wanted = helpers_wanted(missing);
+  pthread_attr_t attributes;
+  if (missing == 0 || pthread_attr_init(&attributes) != 0) return true;
+  (void)pthread_attr_setstacksize(&attributes, kStack);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (helpers_ < wanted && helpers_ < kMostHelpers &&
+         pthread_create(&helper_[helpers_], &attributes, help, this) == 0) {
+    ++helpers_;
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  (void)pthread_attr_destroy(&attributes);
+  return true;
+}
+
+void* HostStore::help(void* store) {
+  static_cast<HostStore*>(store)->prepare_pieces();
+  return nullptr;
+}
+
+void HostStore::prepare_pieces() {
+  const InContext current(*driver_, context_);
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const std::uint64_t piece = next_.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= pieces_) return;
+    if (piece_[piece].state.load(std::memory_order_acquire) != kAbsent) continue;
+    const State state = prepare(piece);
+    piece_[piece].state.store(state, std::memory_order_release);
+    if (state == kFailed) return;
+  }
+}
+
+HostStore::State HostStore::prepare(std::uint64_t piece) const {
+  unsigned char* const at = memory_ + piece * kPiece;
+  if (!touch(at, kPiece)) return kFailed;
+  if (driver_->host_register == nullptr ||
+      driver_->host_register(at, kPiece, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
+    return kTouched;
+  }
+  return kRegistered;
+}
+
+bool HostStore::wait_for(std::uint64_t offset) {
+  const std::uint64_t piece = offset / kPiece;
+  if (helpers_ == 0) prepare_pieces();
+  for (;;) {
+    const std::uint32_t state = piece_[piece].state.load(std::memory_order_acquire);
+    if (state == kFailed) return false;
+    if (state != kAbsent) return true;
+    nap();
+  }
+}
+
+bool HostStore::all_ready() const {
+  for (std::uint64_t i = 0; i < pieces_; ++i) {
+    const std::uint32_t state = piece_[i].state.load(std::memory_order_acquire);
+    if (state == kAbsent || state == kFailed) return false;
+  }
+  return true;
+}
+
+void HostStore::finish() {
+  stop_.store(true, std::memory_order_relaxed);
+  for (unsigned i = 0; i < helpers_; ++i) (void)pthread_join(helper_[i], nullptr);
+  helpers_ = 0;
+}
+
+std::uint64_t HostStore::bytes_kept() const {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = 0; i < span_ / kPiece; ++i) {
+    const std::uint32_t state = piece_[i].state.load(std::memory_order_relaxed);
+    if (state == kTouched || state == kRegistered) bytes += kPiece;
+  }
+  return bytes;
+}
+
+void HostStore::give_back() {
+  if (span_ == 0) return;
+  {
+    const InContext current(*driver_, context_);
+    for (std::uint64_t i = 0; i < span_ / kPiece; ++i) {
+      if (piece_[i].state.load(std::memory_order_relaxed) == kRegistered) {
+        (void)driver_->host_unregister(memory_ + i * kPiece);
+      }
+    }
+  }
+  munmap(memory_, span_);
+  memory_ = nullptr;
+  span_ = 0;
+}
+
+}  // namespace vram::residency

@@ -20,7 +20,7 @@ def header_names(path, prefix):
 
 
 def hooked_names(path, macro):
-    return re.findall(r"^%s\((\w+)" % macro, open(path, encoding="utf-8").read(), re.M)
+    return re.findall(r"^(?:%s)\((\w+)" % macro, open(path, encoding="utf-8").read(), re.M)
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--exports", required=True)
     parser.add_argument("--header", required=True)
     parser.add_argument("--hooks", required=True)
-    parser.add_argument("--macro", required=True)
+    parser.add_argument("--macro", required=True, help="of the rows with handlers; an expression")
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()

@@ -23,8 +23,6 @@ extern "C" {
 namespace vram::driver {
 namespace {
 
-constexpr std::size_t kMaxRows = 192;
-
 struct State {
   std::atomic<int> outcome{0};  // 0 not tried, 1 loaded, 2 failed
   void* real = nullptr;         // dlopen's handle of the real library
@@ -90,7 +88,7 @@ void note_functions() {
   for (std::size_t i = 0; i < library.row_count; ++i) {
     const Row& row = library.rows[i];
     *row.real = dlsym(state.real, row.name);
-    if (row.ours == nullptr || state.redirect_count == kMaxRows) continue;
+    if (row.ours == nullptr) continue;
     state.redirects[state.redirect_count++] = {reinterpret_cast<std::uintptr_t>(*row.real),
                                                reinterpret_cast<std::uintptr_t>(row.ours)};
   }

@@ -20,13 +20,16 @@ struct Row {
   void* ours;   // the handler; null: only called, not governed
 };
 
+// Room for a table of a stand-in, which asserts that it fits.
+inline constexpr std::size_t kMaxRows = 512;
+
 struct Library {
   const char* soname;           // "libcuda.so.1"
   const char* stem;             // "libcuda.so": what its other names begin with
   const char* (*configured)();  // an absolute path somebody chose, or null
   const Row* rows;
-  std::size_t row_count;
-  void* missing;  // what a stub leads to when the real library has no such function
+  std::size_t row_count;  // kMaxRows at most
+  void* missing;          // what a stub leads to when the real library has no such function
 };
 
 // The one of this stand-in.

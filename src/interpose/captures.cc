@@ -3,13 +3,16 @@
 #include "interpose/capture.h"
 #include "interpose/export.h"
 #include "interpose/trace.h"
+#include "residency/gate.h"
 
 namespace vram::interpose {
 namespace {
 
-// Counted before it begins: no moment with a capture that is not counted.
+// Counted before it begins: no moment with a capture that is not counted. Whoever shut the gate
+// sees the count at rest.
 template <typename Call>
 CUresult begin(const OnStream& on, Call call) {
+  const residency::Through through;
   process().captures.fetch_add(1, std::memory_order_acq_rel);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) {

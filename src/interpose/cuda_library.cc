@@ -18,6 +18,7 @@ const Row kRows[] = {
 #define CALL(symbol, prototype) {#symbol, reinterpret_cast<void**>(&real.symbol), nullptr},
 #include "driver/hooks.def"
 };
+static_assert(sizeof kRows / sizeof kRows[0] <= kMaxRows);
 
 // The library's one constructor.
 [[gnu::constructor]] void at_load() {

@@ -8,9 +8,10 @@
 #define VRAM_EXPORT extern "C" __attribute__((visibility("default")))
 
 // The driver is loaded and has this function; else the answer a missing driver gives.
-#define VRAM_LOADED(symbol)                               \
+#define VRAM_LOADED(symbol) VRAM_HAS(vram::driver::real.symbol)
+#define VRAM_HAS(function)                                \
   if (!vram::driver::load()) return CUDA_ERROR_NO_DEVICE; \
-  if (vram::driver::real.symbol == nullptr) return CUDA_ERROR_NOT_SUPPORTED
+  if ((function) == nullptr) return CUDA_ERROR_NOT_SUPPORTED
 
 // The same; a call made by the driver while it serves a call of ours goes straight through, and a
 // process that should be governed but is not is refused.

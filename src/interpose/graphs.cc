@@ -8,7 +8,7 @@
 
 #include "interpose/capture.h"
 #include "interpose/change.h"
-#include "interpose/export.h"
+#include "interpose/gated.h"
 #include "interpose/own_pools.h"
 #include "interpose/trace.h"
 
@@ -113,13 +113,22 @@ void note_exec(CUgraphExec exec, CUgraph graph) {
 
 template <typename Call>
 CUresult instantiate(CUgraphExec* exec, CUgraph graph, Call call) {
+  const residency::Through through;
   const CUresult result = call();
   if (result == CUDA_SUCCESS && exec != nullptr) note_exec(*exec, graph);
   return result;
 }
 
-template <typename Call>
-CUresult launch_with_memory(CUgraphExec exec, Call call) {
+// A function of its own, like what gated.h has beyond the jump.
+template <auto kFunction>
+[[gnu::noinline]] CUresult launch_with_memory(CUgraphExec exec, CUstream stream) {
+  VRAM_HAS(real.*kFunction);
+  Guard guard;
+  const auto call = [&] {
+    const residency::Through through;
+    return (real.*kFunction)(exec, stream);
+  };
+  if (guard.nested()) return call();
   base::LevelTable::Entry* entry = process().execs.find(reinterpret_cast<std::uint64_t>(exec));
   if (entry == nullptr) return call();
   const std::uint64_t value = entry->value.load(std::memory_order_acquire);
@@ -196,28 +205,32 @@ VRAM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   return result;
 }
 
-// The first line is all that a launch without memory nodes pays.
-#define VRAM_LAUNCH(symbol, exec, stream)                                                \
-  if (real.symbol != nullptr && no_graph_has_memory()) return real.symbol(exec, stream); \
-  VRAM_LOADED(symbol);                                                                   \
-  Guard guard;                                                                           \
-  if (guard.nested()) return real.symbol(exec, stream);                                  \
-  return launch_with_memory(exec, [&] { return real.symbol(exec, stream); })
-
 VRAM_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  VRAM_LAUNCH(cuGraphLaunch, exec, stream);
+  if (no_graph_has_memory()) {
+    VRAM_GATED(cuGraphLaunch, exec, stream);
+  }
+  return launch_with_memory<&vram::driver::Real::cuGraphLaunch>(exec, stream);
 }
 
 VRAM_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
-  VRAM_LAUNCH(cuGraphLaunch_ptsz, exec, stream);
+  if (no_graph_has_memory()) {
+    VRAM_GATED(cuGraphLaunch_ptsz, exec, stream);
+  }
+  return launch_with_memory<&vram::driver::Real::cuGraphLaunch_ptsz>(exec, stream);
 }
 
 VRAM_EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
-  VRAM_LAUNCH(cuGraphUpload, exec, stream);
+  if (no_graph_has_memory()) {
+    VRAM_GATED(cuGraphUpload, exec, stream);
+  }
+  return launch_with_memory<&vram::driver::Real::cuGraphUpload>(exec, stream);
 }
 
 VRAM_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
-  VRAM_LAUNCH(cuGraphUpload_ptsz, exec, stream);
+  if (no_graph_has_memory()) {
+    VRAM_GATED(cuGraphUpload_ptsz, exec, stream);
+  }
+  return launch_with_memory<&vram::driver::Real::cuGraphUpload_ptsz>(exec, stream);
 }
 
 // After a trim every graph has to get its memory again.

@@ -14,6 +14,7 @@
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
 #include "interpose/trace.h"
+#include "residency/gate.h"
 
 namespace vram::interpose {
 namespace {
@@ -154,9 +155,11 @@ void forget_imports(std::uint32_t device, std::uint32_t context) {
 
 using namespace vram::interpose;
 using vram::driver::real;
+using vram::residency::Through;
 
 VRAM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   VRAM_ENTER(cuIpcGetMemHandle, handle, address);
+  const Through through;
   return shared(real.cuIpcGetMemHandle(handle, address));
 }
 
@@ -165,6 +168,7 @@ VRAM_EXPORT CUresult cuMemExportToShareableHandle(void* shareable,
                                                   CUmemAllocationHandleType type,
                                                   unsigned long long flags) {
   VRAM_ENTER(cuMemExportToShareableHandle, shareable, handle, type, flags);
+  const Through through;
   return shared(real.cuMemExportToShareableHandle(shareable, handle, type, flags));
 }
 
@@ -180,6 +184,7 @@ VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr add
                                                    CUmemRangeHandleType type,
                                                    unsigned long long flags) {
   VRAM_ENTER(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
+  const Through through;
   return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
 }
 

@@ -20,6 +20,7 @@ const Row kRows[] = {
 #define NVML_CALL(symbol) {#symbol, reinterpret_cast<void**>(&real_nvml.symbol), nullptr},
 #include "driver/hooks.def"
 };
+static_assert(sizeof kRows / sizeof kRows[0] <= kMaxRows);
 
 // The library's one constructor.
 [[gnu::constructor]] void at_load() {

@@ -76,8 +76,8 @@ class Gate {
   static std::atomic<bool> up_;
   static std::atomic<std::uint32_t> state_;
   static void (*wanted_)();
-  static Seat seats_[kSeats];       // the first is shared by threads that found no other
-  static thread_local Seat* seat_;  // null: the thread was not here yet
+  static Seat seats_[kSeats];                 // the first is shared by threads that found no other
+  static constinit thread_local Seat* seat_;  // null: the thread was not here yet
 };
 
 // A call that may touch device memory, for a scope.

@@ -111,11 +111,24 @@ class CudaWalk(CheckTest):
 
     def test_missing_row_fails(self):
         self.write("src/driver/hooks.def", "HOOK(cuMemAlloc, 2000, kDevice)\n// HOOK(cuTakeSome, 1, x)\n")
-        self.assert_fails("cuTakeSome: can change device memory", "cuda_walk.py", self.root, self.header)
+        self.assert_fails("cuTakeSome: can change or touch device memory", "cuda_walk.py", self.root, self.header)
 
     def test_missing_table_fails(self):
         os.remove(os.path.join(self.root, "src/driver/hooks.def"))
-        self.assert_fails("cuMemAlloc: can change device memory", "cuda_walk.py", self.root, self.header)
+        self.assert_fails("cuMemAlloc: can change or touch device memory", "cuda_walk.py", self.root, self.header)
+
+    def test_call_with_an_address_needs_a_row(self):
+        self.write("cuda.h", self.HEADER + "CUresult CUDAAPI cuTouch(CUdeviceptr at, size_t n);\n")
+        self.assert_fails("cuTouch: can change or touch device memory", "cuda_walk.py", self.root, self.header)
+        with open(os.path.join(self.root, "src/driver/hooks.def"), "a", encoding="utf-8") as table:
+            table.write("GATED(cuTouch, 13000)\n")
+        self.assert_passes("cuda_walk.py", self.root, self.header)
+
+    def test_one_version_at_the_gate_and_another_past_it_fails(self):
+        self.write("src/driver/exports-cuda.txt", "cuTouch cuTouch_v2_ptsz cuMemAlloc_v2\n")
+        with open(os.path.join(self.root, "src/driver/hooks.def"), "a", encoding="utf-8") as table:
+            table.write("GATED(cuTouch, 13000)\n")
+        self.assert_fails("cuTouch_v2_ptsz: has no row", "cuda_walk.py", self.root, self.header)
 
     def test_excuse_for_a_governed_call_fails(self):
         self.write("tools/check/cuda_walk_allowed.txt", "no memory:\n cuEventCreate cuMemAlloc\n")

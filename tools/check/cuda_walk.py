@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Every function of cuda.h that can create, map, import or free device memory has a row in hooks.def.
+"""Every function of cuda.h that can create, map, import, free or touch device memory has a row in hooks.def.
 
 A function concerns memory when it hands out something that holds memory (a parameter of a type in HOLDERS,
-by pointer), or when its name says so (VERBS). The few that match and take or return nothing stand in
-cuda_walk_allowed.txt, each with its reason.
+by pointer), takes an address (ADDRESSES), or when its name says so (VERBS). The few that match and take or return
+nothing stand in cuda_walk_allowed.txt, each with its reason. Where one version of a function passes the gate, every
+version that a driver exports does.
 
 usage: cuda_walk.py [ROOT [CUDA_H]]
 """
@@ -17,9 +18,12 @@ import tree
 PROTOTYPE = re.compile(r"CUresult\s+CUDAAPI\s+(cu\w+)\s*\(([^;]*?)\)\s*;", re.DOTALL)
 HOLDERS = re.compile(r"\b(?:CUdeviceptr|CUmemGenericAllocationHandle|CUarray|CUmipmappedArray|CUmemoryPool|CUcontext|"
                      r"CUgreenCtx|CUgraphExec|CUmodule|CUlibrary|CUexternalMemory)\b\s*\*")
+ADDRESSES = re.compile(r"\bCUdeviceptr\s+\w|\bCUDA_MEMCPY|\bCUDA_RESOURCE_DESC\b|\bCUgraphNodeParams\b|"
+                       r"\bCUDA_(?:KERNEL|MEMSET|BATCH_MEM_OP)_NODE_PARAMS|\bCUstreamBatchMemOpParams\b")
 VERBS = re.compile(r"Alloc|Free|Create|Destroy|Import|Open|Close|Map|Unmap|Release|Retain|Reset|Trim|Load|Unload|"
-                   r"Instantiate|Launch|Upload|Bind|Unbind|SetLimit")
-ROW = re.compile(r"^\s*HOOK\w*\(\s*(cu\w+)", re.MULTILINE)
+                   r"Instantiate|Launch|Upload|Bind|Unbind|SetLimit|Memcpy|Memset|Prefetch|Discard|Advise|Decompress")
+ROW = re.compile(r"^\s*(?:HOOK\w*|GATED)\(\s*(cu\w+)", re.MULTILINE)
+GATED = re.compile(r"^\s*GATED\(\s*(cu\w+)", re.MULTILINE)
 SUFFIX = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 
 
@@ -30,7 +34,7 @@ def without_comments(source):
 def concerning_memory(header):
     """Base names (without version and stream suffix) of the functions that need a row."""
     return {SUFFIX.sub("", name) for name, parameters in PROTOTYPE.findall(without_comments(header))
-            if VERBS.search(name) or HOLDERS.search(parameters)}
+            if VERBS.search(name) or HOLDERS.search(parameters) or ADDRESSES.search(parameters)}
 
 
 def allowed(root):
@@ -67,10 +71,16 @@ def faults(root, header_path):
         needed = concerning_memory(file.read())
     if not needed:
         return [f"{header_path}: no prototypes found"]
-    rows = {SUFFIX.sub("", name) for name in ROW.findall(without_comments(tree.text(root, "src/driver/hooks.def") or ""))}
+    table = without_comments(tree.text(root, "src/driver/hooks.def") or "")
+    names = set(ROW.findall(table))
+    rows = {SUFFIX.sub("", name) for name in names}
+    gated = {SUFFIX.sub("", name) for name in GATED.findall(table)}
+    exports = (tree.text(root, "src/driver/exports-cuda.txt") or "").split()
     reasons = allowed(root)
-    found = [f"{name}: can change device memory, but has no row in src/driver/hooks.def"
+    found = [f"{name}: can change or touch device memory, but has no row in src/driver/hooks.def"
              for name in sorted(needed - rows - set(reasons))]
+    found += [f"{name}: has no row in src/driver/hooks.def, and another version of it passes the gate"
+              for name in exports if name not in names and SUFFIX.sub("", name) in gated]
     found += [f"cuda_walk_allowed.txt: {name} has a row in hooks.def; take it out of the list"
               for name in sorted(rows & set(reasons))]
     found += [f"cuda_walk_allowed.txt: {name} has no reason" for name, reason in sorted(reasons.items()) if not reason]

@@ -1,0 +1,164 @@
+// Every handler of a GATED row, before a driver that only notes what it is asked.
+
+#include "interpose/gated.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace vram::driver {
+
+Real real{};
+bool has_driver = true;
+bool load() { return has_driver; }
+
+}  // namespace vram::driver
+
+namespace vram::interpose {
+namespace {
+
+using driver::Real;
+using driver::real;
+using residency::Gate;
+
+constexpr std::uint64_t kLong_us = 5'000'000;
+constexpr CUresult kAnswer = CUDA_ERROR_ILLEGAL_STATE;  // which no handler gives by itself
+
+struct Asked {
+  std::atomic<int> times{0};
+  bool as_given = false;  // with the arguments, each in its place
+  bool inside = false;    // of the gate
+};
+Asked asked;
+std::atomic<bool> waits_outside{false};
+
+// Differs from place to place.
+template <typename T>
+T argument(std::size_t place) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(1);
+  } else {
+    T value;
+    std::memset(&value, static_cast<int>(0x10 + place), sizeof value);
+    return value;
+  }
+}
+
+template <typename T>
+bool is_argument(const T& given, std::size_t place) {
+  const T expected = argument<T>(place);
+  return std::memcmp(&given, &expected, sizeof expected) == 0;
+}
+
+template <auto kSlot>
+struct Fake;
+
+template <typename... Args, CUresult (*Real::*kSlot)(Args...)>
+struct Fake<kSlot> {
+  static CUresult answer(Args... args) {
+    asked.inside = !Gate::close(0);
+    Gate::open();
+    std::size_t place = 0;
+    asked.as_given = (is_argument(args, place++) && ...);
+    ++asked.times;
+    return kAnswer;
+  }
+  static void install() { real.*kSlot = answer; }
+  static void remove() { real.*kSlot = nullptr; }
+
+  template <CUresult (*kHandler)(Args...)>
+  static CUresult ask() {
+    return ask_with<kHandler>(std::index_sequence_for<Args...>());
+  }
+  template <CUresult (*kHandler)(Args...), std::size_t... kPlaces>
+  static CUresult ask_with(std::index_sequence<kPlaces...>) {
+    return kHandler(argument<Args>(kPlaces)...);
+  }
+};
+
+struct Row {
+  const char* name;
+  void (*install)();
+  void (*remove)();
+  CUresult (*ask)();
+};
+
+const Row kRows[] = {
+#define GATED(symbol, since)                                           \
+  {#symbol, Fake<&Real::symbol>::install, Fake<&Real::symbol>::remove, \
+   Fake<&Real::symbol>::ask<&::symbol>},
+#include "driver/hooks.def"
+};
+
+class Gated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    driver::has_driver = true;
+    for (const Row& row : kRows) row.install();
+  }
+  static void put_up_gate() {
+    Gate::put_up([] { waits_outside = true; });
+  }
+};
+
+bool passes(const Row& row, bool inside) {
+  asked.times = 0;
+  const CUresult result = row.ask();
+  const bool right =
+      result == kAnswer && asked.times == 1 && asked.as_given && asked.inside == inside;
+  if (!right) std::fprintf(stderr, "%s\n", row.name);
+  return right;
+}
+
+// A forked child has no gate.
+TEST_F(Gated, CallsReachTheDriverAsTheyAreWhileNoGateIsUp) {
+  const auto all_pass = [] {
+    bool all = true;
+    for (const Row& row : kRows) all = passes(row, false) && all;
+    return all;
+  };
+  EXPECT_EXIT(_exit(all_pass() ? 0 : 1), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(Gated, CallsAreInsideTheGateForAsLongAsTheDriverWorks) {
+  put_up_gate();
+  for (const Row& row : kRows) {
+    EXPECT_TRUE(passes(row, true)) << row.name;
+    EXPECT_TRUE(Gate::close(kLong_us)) << row.name << " is still inside";
+    Gate::open();
+  }
+}
+
+TEST_F(Gated, CallsWaitAtAShutGateAndGoOnWhenItOpens) {
+  put_up_gate();
+  for (const Row& row : kRows) {
+    ASSERT_TRUE(Gate::close(kLong_us) && Gate::shut());
+    asked.times = 0;
+    waits_outside = false;
+    CUresult result = CUDA_SUCCESS;
+    std::thread caller([&] { result = row.ask(); });
+    while (!waits_outside && asked.times == 0) std::this_thread::yield();
+    EXPECT_EQ(asked.times, 0) << row.name << " went by a shut gate";
+    Gate::open();
+    caller.join();
+    EXPECT_EQ(result, kAnswer) << row.name;
+    EXPECT_TRUE(asked.times == 1 && asked.as_given && asked.inside) << row.name;
+  }
+}
+
+TEST_F(Gated, CallsThatAreMissingSayWhatIsMissing) {
+  for (const Row& row : kRows) {
+    row.remove();
+    EXPECT_EQ(row.ask(), CUDA_ERROR_NOT_SUPPORTED) << row.name;
+    driver::has_driver = false;
+    EXPECT_EQ(row.ask(), CUDA_ERROR_NO_DEVICE) << row.name;
+    driver::has_driver = true;
+  }
+}
+
+}  // namespace
+}  // namespace vram::interpose

@@ -11,6 +11,8 @@ Result<Done> replay_traces(const ReplayOptions& options);
 Result<Done> show_jobs(const PsOptions& options);
 Result<Done> show_devices(const DevicesOptions& options);
 Result<Done> change_limit(const LimitOptions& options);
+Result<Done> park_jobs(const ParkOptions& options);
+Result<Done> unpark_jobs(const ParkOptions& options);
 Result<Done> show_framework_environment(const EnvOptions& options);
 Result<Done> show_config(const ConfigOptions& options);
 Result<Done> print_completion(const CompletionOptions& options, const CLI::App& root);

@@ -33,6 +33,7 @@ const std::map<std::string, std::vector<std::string>>& known_values() {
       {"--pool", {"segments", "bfc", "driver-async", "all"}},
       {"--card", {"24GiB", "80GiB", "141GiB"}},
       {"--limit", {"1GiB", "2GiB", "4GiB", "8GiB", "50%"}},
+      {"--timeout", {"10s", "60s", "5min"}},
       {"--sim", {"1x24GiB", "2x24GiB", "1x141GiB"}}};
   return values;
 }
@@ -157,7 +158,8 @@ std::string bash(const std::vector<Verb>& verbs) {
          with_files +
          ") [ \"${cur:0:1}\" = - ] || COMPREPLY+=($(compgen -f -- \"$cur\")) ;;\n"
          "  esac\n"
-         "  if [ \"$verb\" = limit ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n"
+         "  if { [ \"$verb\" = limit ] && [ \"$COMP_CWORD\" -eq 2 ]; } || [ \"$verb\" = park ] ||\n"
+         "      [ \"$verb\" = unpark ]; then\n"
          "    COMPREPLY+=($(compgen -W \"$(vram ps 2>/dev/null | awk 'NR > 1 && $1 != \"-\" {print "
          "$1}')\" -- \"$cur\"))\n"
          "  fi\n"

@@ -31,6 +31,7 @@ std::vector<Row> rows(const Settings& settings) {
       {"preallocation", named(settings.preallocation.value), settings.preallocation.origin},
       {"profile", named(settings.profile.value), settings.profile.origin},
       {"alloc", name_of(settings.alloc.value), settings.alloc.origin},
+      {"elastic", settings.elastic.value ? "true" : "false", settings.elastic.origin},
       {"on_failure", name_of(settings.on_failure.value), settings.on_failure.origin},
       {"quiet", settings.quiet.value ? "true" : "false", settings.quiet.origin},
       {"sim", settings.sim.value, settings.sim.origin},

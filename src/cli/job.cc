@@ -74,7 +74,7 @@ void fill_header(wire::JobHeader& header, const JobRequest& request, const std::
   copy(header.driver_path, request.driver_path);
   copy(header.nvml_path, request.nvml_path);
   copy(header.trace_path, request.trace_path);
-  header.pools = request.alloc == Allocator::kVram ? wire::Pools::kOwn : wire::Pools::kDriver;
+  header.pools = request.pools;
   header.on_failure =
       request.on_failure == OnFailure::kAllow ? wire::OnFailure::kAllow : wire::OnFailure::kRefuse;
   if (request.limit.every) {

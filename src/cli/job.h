@@ -17,7 +17,7 @@ struct JobRequest {
   std::string name;     // may be empty
   std::string command;  // as typed
   OnFailure on_failure = OnFailure::kRefuse;
-  Allocator alloc = Allocator::kDriver;
+  wire::Pools pools = wire::Pools::kDriver;
   Limit limit;  // for cards that appear later
   std::vector<probe::Card> cards;
   std::vector<std::uint64_t> caps;  // bytes, one a card

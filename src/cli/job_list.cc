@@ -111,6 +111,23 @@ bool alive(std::uint64_t identity, std::uint64_t pid_namespace) {
   return identity != 0 && base::is_alive(identity, pid_namespace);
 }
 
+std::optional<JobParking> read_parking(const wire::Parking& parking) {
+  JobParking read;
+  read.place = parking.place.load();
+  if (read.place == wire::Place::kNone) return std::nullopt;
+  read.last_refusal = parking.refusal.load();
+  read.times = parking.times.load();
+  read.bytes = read.place == wire::Place::kCard ? 0 : parking.bytes.load();
+  read.last_move_us = parking.move_us.load();
+  return read;
+}
+
+std::string program_of(const std::string& command) {
+  const std::string path = command.substr(0, command.find(' '));
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.empty() ? "?" : name;
+}
+
 JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   JobProcess process;
   const wire::Cell& cell = job.cell[device][slot];
@@ -118,6 +135,7 @@ JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t 
   process.peak = std::max(cell.peak.load(), process.used);
   process.denials = cell.denials.load();
   process.command = text_of(job.process[slot].command);
+  process.parking = read_parking(job.parking[slot]);
   process.state = "?";
   const ledger::Owner owner = ledger::owner_of(job, slot);
   if (owner.pid_namespace != base::own_pid_namespace()) return process;
@@ -158,15 +176,20 @@ JobInfo read_job(wire::Job& job) {
   info.name = text_of(header.name);
   info.command = text_of(header.command);
   info.created_unix_ns = header.created_unix_ns;
+  info.elastic = header.pools == wire::Pools::kElastic;
   if (header.runner_pid_namespace == base::own_pid_namespace() &&
       alive(header.runner_identity, header.runner_pid_namespace)) {
     info.main_pid = base::pid_of(header.runner_identity);
   }
   for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
-    if (ledger::occupied(owner.identity) && owner.pid_namespace == base::own_pid_namespace()) {
-      info.pids.push_back(base::pid_of(owner.identity));
+    if (!ledger::occupied(owner.identity)) continue;
+    JobMember member{slot, owner, std::nullopt, program_of(text_of(job.process[slot].command))};
+    if (owner.pid_namespace == base::own_pid_namespace()) {
+      member.pid = base::pid_of(owner.identity);
+      info.pids.push_back(*member.pid);
     }
+    info.members.push_back(std::move(member));
   }
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
     if (job.device[d].key.load() == 0) continue;

@@ -13,9 +13,18 @@
 #include <vector>
 
 #include "cli/failure.h"
+#include "ledger/slots.h"
 #include "probe/nvml.h"
 
 namespace vram::cli {
+
+// Where the memory of an elastic process is.
+struct JobParking {
+  wire::Place place = wire::Place::kNone;
+  wire::Refusal last_refusal = wire::Refusal::kNone;
+  std::uint32_t times = 0;                    // parked, ever
+  std::uint64_t bytes = 0, last_move_us = 0;  // bytes in host memory
+};
 
 struct JobProcess {
   std::optional<std::int32_t> pid;  // absent: it is in another pid namespace
@@ -23,6 +32,7 @@ struct JobProcess {
   std::string command;
   std::string state;                              // "running", "stopped", "zombie", "?"
   std::uint64_t used = 0, peak = 0, denials = 0;  // bytes, bytes, requests; on one card
+  std::optional<JobParking> parking;              // absent: it is not elastic
 };
 
 struct JobDevice {
@@ -33,6 +43,14 @@ struct JobDevice {
   std::vector<JobProcess> processes;
 };
 
+// A process that is attached to the job and lives.
+struct JobMember {
+  std::uint32_t slot = ledger::kNoSlot;
+  ledger::Owner owner{};
+  std::optional<std::int32_t> pid;  // absent: it is in another pid namespace
+  std::string program;              // without its folder and arguments
+};
+
 struct JobInfo {
   std::string path, id, name, command;
   std::uint32_t uid = 0;
@@ -40,7 +58,9 @@ struct JobInfo {
   std::optional<std::int32_t> main_pid;  // absent: ended, or in another pid namespace
   std::vector<std::int32_t> pids;        // of every attached process that lives
   std::vector<JobDevice> devices;
+  std::vector<JobMember> members;
   bool simulated = false;
+  bool elastic = false;
 };
 
 struct JobList {

@@ -1,59 +1,16 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "cli/commands.h"
 #include "cli/job_list.h"
+#include "cli/job_pages.h"
 #include "cli/json.h"
 #include "cli/limit_text.h"
 #include "cli/settings.h"
 #include "cli/visibility.h"
 #include "ledger/devices.h"
-#include "wire/job_file.h"
 
 namespace vram::cli {
 namespace {
-
-// The part of a job file that limits are in, mapped for writing.
-class LimitPages {
- public:
-  static constexpr std::size_t kSize = offsetof(wire::Job, owner);
-
-  explicit LimitPages(void* at) : job_(static_cast<wire::Job*>(at)) {}
-  LimitPages(LimitPages&& other) noexcept : job_(other.job_) { other.job_ = nullptr; }
-  LimitPages& operator=(LimitPages&&) = delete;
-  ~LimitPages() {
-    if (job_ != nullptr) munmap(job_, kSize);
-  }
-  wire::JobHeader& header() const { return job_->header; }
-  wire::DeviceAccount& device(std::size_t i) const { return job_->device[i]; }
-
- private:
-  wire::Job* job_;
-};
-
-Result<LimitPages> open_for_writing(const JobInfo& job) {
-  const auto failure = [&](const std::string& why) {
-    return Failure{"job " + job.id + " cannot be changed: " + why +
-                   "; only its owner and root may"};
-  };
-  const int fd = open(job.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return failure(std::strerror(errno));
-  struct stat st {};
-  // Listed a moment ago; whoever put another file in its place since is not its owner.
-  const bool same = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == job.uid &&
-                    st.st_size == static_cast<off_t>(sizeof(wire::Job));
-  void* at = same ? mmap(nullptr, LimitPages::kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                  : MAP_FAILED;
-  close(fd);
-  if (at == MAP_FAILED) return failure("its file is not what it was");
-  return LimitPages(at);
-}
 
 struct Change {
   const JobDevice* device;
@@ -122,10 +79,10 @@ Result<Done> check_ceiling(const std::vector<Change>& changes) {
   return Done{};
 }
 
-void apply(const LimitPages& pages, const std::vector<Change>& changes) {
+void apply(const JobPages& pages, const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
-      wire::DeviceAccount& account = pages.device(d);
+      wire::DeviceAccount& account = pages->device[d];
       if (account.key.load() != 0 && format_uuid(account.uuid) == change.device->card.uuid) {
         ledger::set_limit(account, change.limit);
       }
@@ -134,7 +91,7 @@ void apply(const LimitPages& pages, const std::vector<Change>& changes) {
 }
 
 // For cards which the job has not met.
-Result<Done> apply_default(const LimitPages& pages, const std::string& text) {
+Result<Done> apply_default(const JobPages& pages, const std::string& text) {
   std::uint64_t bytes = wire::kUnlimited;
   std::uint32_t permille = 0;
   if (text != "none") {
@@ -147,8 +104,8 @@ Result<Done> apply_default(const LimitPages& pages, const std::string& text) {
       permille = static_cast<std::uint32_t>(limit->every->amount);
     }
   }
-  __atomic_store_n(&pages.header().default_limit, bytes, __ATOMIC_RELEASE);
-  __atomic_store_n(&pages.header().default_limit_permille, permille, __ATOMIC_RELEASE);
+  __atomic_store_n(&pages->header.default_limit, bytes, __ATOMIC_RELEASE);
+  __atomic_store_n(&pages->header.default_limit_permille, permille, __ATOMIC_RELEASE);
   return Done{};
 }
 
@@ -189,7 +146,7 @@ Result<Done> change_limit(const LimitOptions& options) {
   const Result<std::vector<Change>> changes = plan_changes(*job, options.limit);
   if (!changes) return changes.error();
   if (const Result<Done> fine = check_ceiling(*changes); !fine) return fine;
-  const Result<LimitPages> pages = open_for_writing(*job);
+  const Result<JobPages> pages = open_for_writing(*job);
   if (!pages) return pages.error();
   apply(*pages, *changes);
   if (const Result<Done> done = apply_default(*pages, options.limit); !done) return done;

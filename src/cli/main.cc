@@ -52,6 +52,8 @@ Result<Done> dispatch(const CLI::App& root, const Options& options) {
   if (root.got_subcommand("ps")) return vram::cli::show_jobs(options.ps);
   if (root.got_subcommand("devices")) return vram::cli::show_devices(options.devices);
   if (root.got_subcommand("limit")) return vram::cli::change_limit(options.limit);
+  if (root.got_subcommand("park")) return vram::cli::park_jobs(options.park);
+  if (root.got_subcommand("unpark")) return vram::cli::unpark_jobs(options.unpark);
   if (root.got_subcommand("env")) return vram::cli::show_framework_environment(options.env);
   if (root.got_subcommand("config")) return vram::cli::show_config(options.config);
   return vram::cli::print_completion(options.completion, root);

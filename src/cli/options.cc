@@ -34,6 +34,8 @@ void add_run_options(CLI::App* run, RunOptions* options) {
   add_framework_flags(run, flags);
   text(run, "--alloc", &flags->alloc, "NAME",
        "who serves stream-ordered memory: driver or vram, which gives back what idles");
+  run->add_flag("--elastic", flags->elastic,
+                "serve memory so that 'vram park' can move it to the host and back");
   add_sim(run, &flags->sim);
   run->add_option("--name", options->name, "a name for the job, for ps and limit")
       ->type_name("NAME");
@@ -107,6 +109,16 @@ void add_limit(CLI::App* root, LimitOptions* options) {
   limit->add_flag("--json", options->json, "machine-readable, sizes in bytes");
 }
 
+void add_park(CLI::App* root, const std::string& verb, const std::string& help,
+              ParkOptions* options) {
+  CLI::App* park = root->add_subcommand(verb, help);
+  park->add_option("JOB", options->jobs, "ids or names from ps, or pids in the jobs")->required();
+  park->add_option("--timeout", options->timeout,
+                   "how long to wait: 60s (the default), 500ms, 5min")
+      ->type_name("TIME");
+  park->add_flag("--json", options->json, "machine-readable, sizes in bytes");
+}
+
 void add_env(CLI::App* root, EnvOptions* options) {
   CLI::App* env = root->add_subcommand("env", "print the environment that a preset stands for");
   env->add_option("FRAMEWORK", options->framework, "tensorflow, jax, pytorch, cupy or onnxruntime")
@@ -171,6 +183,10 @@ std::unique_ptr<CLI::App> make_options(Options* options) {
   add_ps(root.get(), &options->ps);
   add_devices(root.get(), &options->devices);
   add_limit(root.get(), &options->limit);
+  add_park(root.get(), "park", "move the GPU memory of elastic jobs to host memory",
+           &options->park);
+  add_park(root.get(), "unpark", "move the GPU memory of parked jobs back to the card",
+           &options->unpark);
   add_env(root.get(), &options->env);
   add_config(root.get(), &options->config);
   add_completion(root.get(), &options->completion);

@@ -54,6 +54,12 @@ struct LimitOptions {
   bool json = false;
 };
 
+struct ParkOptions {
+  std::vector<std::string> jobs;
+  std::string timeout = "60s";
+  bool json = false;
+};
+
 struct EnvOptions {
   std::string framework;
   Flags flags;
@@ -76,6 +82,7 @@ struct Options {
   PsOptions ps;
   DevicesOptions devices;
   LimitOptions limit;
+  ParkOptions park, unpark;
   EnvOptions env;
   ConfigOptions config;
   CompletionOptions completion;

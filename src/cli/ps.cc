@@ -6,6 +6,7 @@
 #include "cli/job_list.h"
 #include "cli/json.h"
 #include "cli/limit_text.h"
+#include "cli/parking_text.h"
 #include "cli/settings.h"
 #include "cli/table.h"
 #include "probe/process.h"
@@ -75,6 +76,14 @@ std::string job_text(const JobInfo& job) {
   return job.name.empty() ? job.id : job.id + " (" + job.name + ")";
 }
 
+// Of an elastic process it matters more where its memory is than that it runs.
+std::string state_text(const JobProcess& process) {
+  if (!process.parking) return process.state;
+  const std::string place = describe(process.parking->place, process.parking->bytes);
+  const bool unremarkable = process.state == "running" || process.state == "?";
+  return unremarkable ? place : process.state + ", " + place;
+}
+
 void add_device(const JobInfo& job, const JobDevice& device, Table* table) {
   if (device.processes.size() > 1) {
     table->add({job_text(job), "all " + std::to_string(device.processes.size()),
@@ -86,7 +95,7 @@ void add_device(const JobInfo& job, const JobDevice& device, Table* table) {
     table->add({job_text(job), process.pid ? std::to_string(*process.pid) : "?",
                 user_text(process.uid), card_text(job, device), format_bytes(process.used),
                 limit_text(device.limit), percent_text(process.used, device.limit),
-                format_bytes(process.peak), std::to_string(process.denials), process.state,
+                format_bytes(process.peak), std::to_string(process.denials), state_text(process),
                 process.command});
   }
 }
@@ -137,13 +146,23 @@ std::string as_text(const JobList& list, const std::optional<std::vector<Ungover
 }
 
 Json process_json(const JobProcess& process) {
-  return {{"pid", optional_json(process.pid)},
-          {"uid", optional_json(process.uid)},
-          {"used", process.used},
-          {"peak", process.peak},
-          {"denials", process.denials},
-          {"state", process.state},
-          {"command", process.command}};
+  const std::optional<JobParking>& parking = process.parking;
+  const auto said = [&](auto JobParking::*field) {
+    return parking ? Json((*parking).*field) : Json(nullptr);
+  };
+  return {
+      {"pid", optional_json(process.pid)},
+      {"uid", optional_json(process.uid)},
+      {"used", process.used},
+      {"peak", process.peak},
+      {"denials", process.denials},
+      {"state", process.state},
+      {"command", process.command},
+      {"place", parking ? optional_json(name_of(parking->place)) : Json(nullptr)},
+      {"parked_bytes", said(&JobParking::bytes)},
+      {"times_parked", said(&JobParking::times)},
+      {"last_move_us", said(&JobParking::last_move_us)},
+      {"last_refusal", parking ? optional_json(name_of(parking->last_refusal)) : Json(nullptr)}};
 }
 
 Json device_json(const JobDevice& device) {

@@ -66,6 +66,7 @@ Result<Done> check_joinable(const Flags& flags, const std::string& job) {
   const std::pair<const char*, bool> given[] = {{"-m", flags.limit.has_value()},
                                                 {"--gpu", flags.gpu.has_value()},
                                                 {"--alloc", flags.alloc.has_value()},
+                                                {"--elastic", flags.elastic},
                                                 {"--sim", flags.sim.has_value()}};
   for (const auto& [name, present] : given) {
     if (!present) continue;
@@ -189,13 +190,18 @@ Result<Plan> make_plan(const RunOptions& options) {
   return plan;
 }
 
+wire::Pools pools_of(const Settings& settings) {
+  if (settings.elastic.value) return wire::Pools::kElastic;
+  return settings.alloc.value == Allocator::kVram ? wire::Pools::kOwn : wire::Pools::kDriver;
+}
+
 Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan,
                               const std::string& trace_path) {
   JobRequest request;
   request.name = options.name;
   request.command = joined(options.command);
   request.on_failure = plan.settings.on_failure.value;
-  request.alloc = plan.settings.alloc.value;
+  request.pools = pools_of(plan.settings);
   request.limit = plan.settings.limit.value;
   // The ceiling holds on cards, too, that nobody named and the program comes to all the same.
   if (!request.limit.every) request.limit.every = plan.settings.ceiling.value.every;
@@ -273,7 +279,8 @@ Result<int> run_in_new_job(const RunOptions& options, Recorder* recorder) {
   if (!job) return job.error();
   ChildEnvironment environment = make_environment(*plan, *job);
   if (recorder != nullptr) recorder->steer(&environment);
-  if (recorder == nullptr && plan->settings.alloc.value == Allocator::kVram) {
+  // Elastic memory is whatever a program allocates: frameworks may keep pools of their own.
+  if (recorder == nullptr && pools_of(plan->settings) == wire::Pools::kOwn) {
     for (const std::string& sentence : steer(real_environment(), &environment)) warn(sentence);
   }
   // The library has state of its own that a forked child must not share.

@@ -26,6 +26,12 @@ Result<Allocator> parse_allocator(const std::string& text, const std::string& so
   return Failure{source + ": '" + text + "' is unknown; use driver or vram"};
 }
 
+Result<bool> parse_switch(const FileValue& given) {
+  if (given.text == "true" || given.text == "1") return true;
+  if (given.text == "false" || given.text == "0") return false;
+  return Failure{given.origin + ": '" + given.text + "' is unknown; use true or false"};
+}
+
 Failure both_chosen(const std::string& one, const std::string& other) {
   return {one + " and " + other + " exclude each other; choose one"};
 }
@@ -79,6 +85,7 @@ Result<Done> apply_file(const SettingsFile& file, Layer layer, Settings* out) {
   if (greedy) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), layer, file.greedy->origin);
   }
+  if (file.elastic) set(&out->elastic, file.elastic->value, layer, file.elastic->origin);
   if (file.quiet) set(&out->quiet, file.quiet->value, layer, file.quiet->origin);
   return apply_texts({file.gpu, file.profile, file.alloc, file.on_failure, file.sim}, layer, out);
 }
@@ -107,6 +114,12 @@ Result<Done> apply_environment(const Environment& environment, const Flags& flag
   if (!flags.alloc) texts.alloc = variable(environment, "VRAM_ALLOC");
   if (!flags.on_failure) texts.on_failure = variable(environment, "VRAM_ON_FAILURE");
   if (!flags.sim) texts.sim = variable(environment, "VRAM_SIM");
+  const auto elastic = flags.elastic ? std::nullopt : variable(environment, "VRAM_ELASTIC");
+  if (elastic) {
+    const Result<bool> on = parse_switch(*elastic);
+    if (!on) return on.error();
+    set(&out->elastic, *on, Layer::kEnvironment, elastic->origin);
+  }
   return apply_texts(texts, Layer::kEnvironment, out);
 }
 
@@ -127,11 +140,28 @@ Result<Done> apply_flags(const Flags& flags, Settings* out) {
   if (flags.greedy) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), Layer::kFlag, "--greedy");
   }
+  if (flags.elastic) set(&out->elastic, true, Layer::kFlag, "--elastic");
   if (flags.quiet) set(&out->quiet, true, Layer::kFlag, "--quiet");
   return apply_texts(
       {flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"), flag(flags.alloc, "--alloc"),
        flag(flags.on_failure, "--on-failure"), flag(flags.sim, "--sim")},
       Layer::kFlag, out);
+}
+
+// What is to be parked, vram's own pools must serve: whichever of the two wishes was said in the
+// higher layer holds, and within one layer they contradict each other.
+Result<Done> settle_elastic(Settings* out) {
+  if (!out->elastic.value || out->alloc.value == Allocator::kVram) return Done{};
+  if (out->alloc.layer > out->elastic.layer) {
+    set(&out->elastic, false, out->alloc.layer, out->alloc.origin);
+    return Done{};
+  }
+  if (out->alloc.layer == out->elastic.layer) {
+    return Failure{out->elastic.origin + " needs vram's own pools, and " + out->alloc.origin +
+                   " chooses the driver's, which cannot be parked; leave one of them out"};
+  }
+  set(&out->alloc, Allocator::kVram, out->elastic.layer, out->elastic.origin);
+  return Done{};
 }
 
 }  // namespace
@@ -197,6 +227,7 @@ Result<Settings> resolve_settings(const Flags& flags, const Environment& environ
   const Result<Done> environment_read = apply_environment(environment, flags, &settings);
   if (!environment_read) return environment_read.error();
   if (const Result<Done> done = apply_flags(flags, &settings); !done) return done.error();
+  if (const Result<Done> done = settle_elastic(&settings); !done) return done.error();
   return settings;
 }
 

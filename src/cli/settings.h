@@ -30,6 +30,7 @@ Result<Profile> parse_profile(const std::string& text, const std::string& source
 // What the command line gave; absent: not given.
 struct Flags {
   std::optional<std::string> limit, gpu, profile, on_failure, sim, alloc;
+  bool elastic = false;
   bool growth = false;
   bool greedy = false;
   bool quiet = false;
@@ -51,6 +52,7 @@ struct Settings {
   Setting<std::optional<Preallocation>> preallocation;
   Setting<std::optional<Profile>> profile;
   Setting<Allocator> alloc;
+  Setting<bool> elastic;  // never together with Allocator::kDriver
   Setting<OnFailure> on_failure;
   Setting<bool> quiet;
   Setting<std::optional<std::string>> sim;

@@ -36,6 +36,7 @@ constexpr TextKey kTextKeys[] = {
     {"on_failure", &SettingsFile::on_failure}, {"sim", &SettingsFile::sim}};
 constexpr FlagKey kFlagKeys[] = {{"growth", &SettingsFile::growth},
                                  {"greedy", &SettingsFile::greedy},
+                                 {"elastic", &SettingsFile::elastic},
                                  {"quiet", &SettingsFile::quiet}};
 
 std::string known_keys() {

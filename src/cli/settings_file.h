@@ -22,7 +22,7 @@ struct FileFlag {
 
 struct SettingsFile {
   std::optional<FileValue> limit, gpu, profile, alloc, on_failure, sim;
-  std::optional<FileFlag> growth, greedy, quiet;
+  std::optional<FileFlag> growth, greedy, elastic, quiet;
 };
 
 // A missing file is an empty one.

@@ -78,7 +78,7 @@ TEST_F(SettingsTest, AnUnknownKeyIsAnErrorWithItsPlace) {
   EXPECT_EQ(error(),
             files_.user +
                 ":2: unknown key 'limt'; known are limit, gpu, profile, alloc, on_failure, sim, "
-                "growth, greedy, quiet");
+                "growth, greedy, elastic, quiet");
   user("[limits]\n");
   EXPECT_EQ(error().rfind(files_.user + ":1: unknown key 'limits'", 0), 0u) << error();
 }
@@ -156,6 +156,58 @@ TEST_F(SettingsTest, FalseInTheUserFileTakesBackWhatTheSystemFileSays) {
   EXPECT_FALSE(resolve()->quiet.value);
   user("greedy = false\n");
   EXPECT_EQ(resolve()->preallocation.value, Preallocation::kGrowth) << "the other one stays";
+}
+
+TEST_F(SettingsTest, ElasticIsServedByPoolsOfVrams) {
+  EXPECT_FALSE(resolve()->elastic.value);
+  flags_.elastic = true;
+  EXPECT_TRUE(resolve()->elastic.value);
+  EXPECT_EQ(resolve()->alloc.value, Allocator::kVram);
+  EXPECT_EQ(resolve()->alloc.origin, "--elastic");
+  flags_.alloc = "vram";
+  EXPECT_TRUE(resolve()->elastic.value);
+}
+
+TEST_F(SettingsTest, ElasticAndTheDriversPoolsContradictEachOtherInOneLayer) {
+  const std::string why = " the driver's, which cannot be parked; leave one of them out";
+  flags_.elastic = true;
+  flags_.alloc = "driver";
+  EXPECT_EQ(error(), "--elastic needs vram's own pools, and --alloc chooses" + why);
+  flags_ = {};
+  environment_ = {{"VRAM_ELASTIC", "1"}, {"VRAM_ALLOC", "driver"}};
+  EXPECT_EQ(error(), "VRAM_ELASTIC needs vram's own pools, and VRAM_ALLOC chooses" + why);
+  environment_.clear();
+  user("elastic = true\nalloc = \"driver\"\n");
+  EXPECT_EQ(error(), files_.user + ":1: elastic needs vram's own pools, and " + files_.user +
+                         ":2: alloc chooses" + why);
+}
+
+TEST_F(SettingsTest, OfElasticAndTheDriversPoolsTheHigherLayerHolds) {
+  user("elastic = true\n");
+  flags_.alloc = "driver";
+  EXPECT_FALSE(resolve()->elastic.value);
+  EXPECT_EQ(resolve()->elastic.origin, "--alloc");
+  user("alloc = \"driver\"\n");
+  flags_ = {};
+  flags_.elastic = true;
+  EXPECT_TRUE(resolve()->elastic.value);
+  EXPECT_EQ(resolve()->alloc.value, Allocator::kVram);
+}
+
+TEST_F(SettingsTest, ElasticIsTrueOrFalseInEveryLayer) {
+  system("elastic = true\n");
+  EXPECT_TRUE(resolve()->elastic.value);
+  user("elastic = false\n");
+  EXPECT_FALSE(resolve()->elastic.value);
+  EXPECT_EQ(resolve()->alloc.value, Allocator::kDriver);
+  environment_["VRAM_ELASTIC"] = "true";
+  EXPECT_TRUE(resolve()->elastic.value);
+  environment_["VRAM_ELASTIC"] = "0";
+  EXPECT_FALSE(resolve()->elastic.value);
+  environment_["VRAM_ELASTIC"] = "yes";
+  EXPECT_EQ(error(), "VRAM_ELASTIC: 'yes' is unknown; use true or false");
+  flags_.elastic = true;
+  EXPECT_TRUE(resolve()->elastic.value) << "a variable that a flag replaces is not read";
 }
 
 TEST_F(SettingsTest, ACardMayBeWrittenAsANumber) {

@@ -36,6 +36,20 @@ void wait_for_answer(const wire::Parking& parking, const World& world, std::uint
   world.sleep(futex_of(parking.answered), seen, us);
 }
 
+// Request numbers go on: whoever still waits for the last owner finds that dealt with, and sees by
+// the slot that somebody else sits there.
+void start_anew(wire::Parking& parking) {
+  parking.place.store(wire::Place::kNone, std::memory_order_relaxed);
+  parking.refusal.store(wire::Refusal::kNone, std::memory_order_relaxed);
+  parking.times.store(0, std::memory_order_relaxed);
+  parking.bytes.store(0, std::memory_order_relaxed);
+  parking.moved.store(0, std::memory_order_relaxed);
+  parking.move_us.store(0, std::memory_order_relaxed);
+  parking.since_ns.store(0, std::memory_order_relaxed);
+  parking.answered.store(parking.asked.load(std::memory_order_acquire), std::memory_order_release);
+  wake(futex_of(parking.answered), INT_MAX);
+}
+
 MoveRequest open_request(const wire::Parking& parking) {
   const std::uint32_t asked = parking.asked.load(std::memory_order_acquire);
   return {asked == parking.answered.load(std::memory_order_relaxed) ? 0 : asked};

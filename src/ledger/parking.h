@@ -29,6 +29,9 @@ MoveRequest ask(wire::Parking& parking, Move move);
 // Sleeps until something was dealt with, no longer than `us`.
 void wait_for_answer(const wire::Parking& parking, const World& world, std::uint32_t us);
 
+// A new process in the slot: it has not parked anything, and what the last one was asked is not
+// asked of it.
+void start_anew(wire::Parking& parking);
 // The process: what it is asked and has not answered.
 [[nodiscard]] MoveRequest open_request(const wire::Parking& parking);
 void answer(wire::Parking& parking, const MoveRequest& request, wire::Refusal refusal);

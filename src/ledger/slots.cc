@@ -1,6 +1,7 @@
 #include "ledger/slots.h"
 
 #include "ledger/ledger.h"
+#include "ledger/parking.h"
 #include "ledger/settled.h"
 #include "ledger/total.h"
 #include "wire/job_file.h"
@@ -27,7 +28,8 @@ std::uint32_t claim_free(wire::Job& job, const Owner& owner) {
 }
 
 // What the last owner left, and what was measured for it too late.
-void clear_cells(wire::Job& job, std::uint32_t slot, const Owner& owner) {
+void clear_slot(wire::Job& job, std::uint32_t slot, const Owner& owner) {
+  start_anew(job.parking[slot]);
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
     if (job.device[d].key.load(std::memory_order_acquire) == 0) continue;
     wire::Cell& cell = job.cell[d][slot];
@@ -44,7 +46,7 @@ void clear_cells(wire::Job& job, std::uint32_t slot, const Owner& owner) {
 std::uint32_t claim_slot(wire::Job& job, const Owner& owner, const World& world) {
   std::uint32_t slot = claim_free(job, owner);
   if (slot == kNoSlot && reap(job, world) > 0) slot = claim_free(job, owner);
-  if (slot != kNoSlot) clear_cells(job, slot, owner);
+  if (slot != kNoSlot) clear_slot(job, slot, owner);
   return slot;
 }
 

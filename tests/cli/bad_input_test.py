@@ -47,6 +47,8 @@ WRONG_SETTINGS = [
     (("--growth", "--greedy"), "--growth and --greedy exclude each other; choose one"),
     (("--on-failure", "ignore"), "--on-failure: 'ignore' is unknown; use refuse or allow"),
     (("--alloc", "magic"), "--alloc: 'magic' is unknown; use driver or vram"),
+    (("--elastic", "--alloc", "driver"), "--elastic needs vram's own pools, and --alloc chooses the driver's, which cannot be "
+                                         "parked; leave one of them out"),
     (("--name", "7"), "--name: '7' is no name; use 1 to 63 characters without spaces, not only digits"),
     (("--name", "a" * 64), f"--name: '{'a' * 64}' is no name; use 1 to 63 characters without spaces, not only digits"),
     (("--name", "my job"), "--name: 'my job' is no name; use 1 to 63 characters without spaces, not only digits"),
@@ -103,6 +105,7 @@ class BadInput(CommandTest):
                                                    "for 4GiB, or use VRAM_LIMIT=4GiB"),
                 ("PER_PROCESS_GPU_MEMORY", "99999", "PER_PROCESS_GPU_MEMORY: 97.7GiB is more than card 0 has (24GiB); use "
                                                     "less, or a percentage like 90%"),
+                ("VRAM_ELASTIC", "yes", "VRAM_ELASTIC: 'yes' is unknown; use true or false"),
                 ("VRAM_PROFILE", "fast", "VRAM_PROFILE: there is no profile 'fast'; use shared, serve or train"),
                 ("CUDA_VISIBLE_DEVICES", "MIG-1", "CUDA_VISIBLE_DEVICES: 'MIG-1' is a MIG instance; vram governs whole cards: "
                                                   "MIG already divides memory in hardware, so run the program without vram, "
@@ -124,7 +127,7 @@ class BadInput(CommandTest):
     def test_wrong_files(self):
         path = self.config('quiet = true\nlimt = "4GiB"\n')
         self.refused(SIM, f"{path}:2: unknown key 'limt'; known are limit, gpu, profile, alloc, on_failure, sim, growth, "
-                     "greedy, quiet")
+                     "greedy, elastic, quiet")
         self.config("limit = 4\n")
         self.refused(SIM, f'{path}:1: limit must be a text in quotes, like limit = "4GiB"')
         self.config('limit = "4"\n')
@@ -255,6 +258,10 @@ class BadInput(CommandTest):
                 (("ps", "extra"), "ps: The following argument was not expected: extra; see 'vram ps --help'", 2),
                 (("limit", "x"), "limit: SIZE is required; see 'vram limit --help'", 2),
                 (("limit", "x", "4GiB"), "there is no job 'x'; 'vram ps' shows those that run", 1),
+                (("park",), "park: JOB is required; see 'vram park --help'", 2),
+                (("park", "x"), "there is no job 'x'; 'vram ps' shows those that run", 1),
+                (("unpark", "x"), "there is no job 'x'; 'vram ps' shows those that run", 1),
+                (("park", "x", "--timeout", "60"), "--timeout: '60' has no unit; did you mean 60s or 60min?", 1),
                 (("env", "keras", "--growth"), "env: 'keras' is no framework known here; use tensorflow, jax, pytorch, cupy, "
                                                "onnxruntime", 2),
                 (("env", "jax"), "env: choose what to print: --growth, --greedy, --profile NAME or -m SIZE", 2),

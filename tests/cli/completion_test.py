@@ -25,11 +25,12 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         return set(result.stdout.split())
 
     def test_commands(self):
-        self.assertEqual(self.offered(""), {"run", "trace", "replay", "ps", "devices", "limit", "env", "config", "completion", "--help", "--version"})
+        self.assertEqual(self.offered(""), {"run", "trace", "replay", "ps", "devices", "limit", "park", "unpark", "env", "config",
+                                            "completion", "--help", "--version"})
         self.assertEqual(self.offered("de"), {"devices"})
 
     def test_options_are_those_of_the_help(self):
-        for verb in ("run", "trace", "replay", "ps", "devices", "limit", "env"):
+        for verb in ("run", "trace", "replay", "ps", "devices", "limit", "park", "unpark", "env"):
             shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", self.vram(verb, "--help").stdout.split("Options:")[1]
                                    .split("Exit status")[0]))
             self.assertEqual(self.offered(verb, "-"), shown, verb)
@@ -42,6 +43,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
         self.assertEqual(self.offered("run", "--limit", "4"), {"4GiB"})
         self.assertEqual(self.offered("ps", "--sim", "2"), {"2x24GiB"})
         self.assertEqual(self.offered("replay", "--pool", ""), {"segments", "bfc", "driver-async", "all"})
+        self.assertEqual(self.offered("park", "--timeout", "6"), {"60s"})
         self.assertEqual(self.offered("env", "j"), {"jax"})
         self.assertEqual(self.offered("config", ""), {"show", "--origin", "--json", "--help", "-h"})
         self.assertEqual(self.offered("completion", "z"), {"zsh"})
@@ -64,7 +66,8 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vram; printf '%s\\n' "${COMPREPLY[@]
     def test_jobs(self):
         process = self.start("run", "-m", "4GiB", "--sim", "1x24GiB", "--", "sleep", "60")
         job = self.wait_for(lambda: self.jobs(), "the job")[0]
-        self.assertIn(job["id"], self.offered("limit", ""))
+        for words in (("limit", ""), ("park", ""), ("unpark", ""), ("park", "other", "")):
+            self.assertIn(job["id"], self.offered(*words), words)
         process.terminate()
 
     def test_other_shells_can_read_theirs(self):

@@ -60,7 +60,9 @@ class Jobs(CommandTest):
         process, = device["processes"]
         self.assertEqual(set(job), {"id", "name", "uid", "pid", "command", "created_unix_ns", "simulated", "devices"})
         self.assertEqual(set(device), {"index", "uuid", "name", "total", "used", "limit", "peak", "denials", "processes"})
-        self.assertEqual(set(process), {"pid", "uid", "used", "peak", "denials", "state", "command"})
+        parking = {"place", "parked_bytes", "times_parked", "last_move_us", "last_refusal"}
+        self.assertEqual(set(process), {"pid", "uid", "used", "peak", "denials", "state", "command", *parking})
+        self.assertEqual({process[name] for name in parking}, {None}, "of one that is not elastic")
 
     def test_denials_are_counted_for_job_and_process(self):
         ready, until = (os.path.join(self.folder, name) for name in ("ready", "until"))

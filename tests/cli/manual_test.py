@@ -34,7 +34,7 @@ class Manual(CommandTest):
         return set(re.findall(OPTION, text)) - {"-h", "--help"}
 
     def test_every_option_is_documented_and_no_other(self):
-        for command in (("run",), ("trace",), ("replay",), ("ps",), ("devices",), ("limit",), ("env",), ("config", "show"), ("completion",)):
+        for command in (("run",), ("trace",), ("replay",), ("ps",), ("devices",), ("limit",), ("park",), ("unpark",), ("env",), ("config", "show"), ("completion",)):
             with self.subTest(command=command):
                 documented = self.documented(f"VRAM {' '.join(command).upper()}") - {"-h", "--help"}
                 self.assertEqual(documented, self.helped(*command))

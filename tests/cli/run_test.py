@@ -243,7 +243,7 @@ class Run(CommandTest):
         self.assertEqual(result.stdout, LIBRARIES + "\n")
 
     def test_inner_run_with_a_limit_is_refused(self):
-        for option in (("-m", "2GiB"), ("--gpu", "0"), ("--sim", "1x24GiB")):
+        for option in (("-m", "2GiB"), ("--gpu", "0"), ("--elastic",), ("--sim", "1x24GiB")):
             result = self.vram("run", "-q", "-m", "4GiB", *SIM, "--", VRAM, "run", *option, "--", "echo", "started")
             self.assertRegex(result.stderr, rf"^vram: {option[0]}: this is already inside job (\w{{4}}), whose limit holds for "
                              rf"everything in it; leave {option[0]} out, or change the job with 'vram limit \1 SIZE'\n$")
@@ -270,8 +270,8 @@ class Run(CommandTest):
         settings = self.json("config", "show")["settings"]
         self.assertEqual(settings["profile"], {"value": "train", "origin": f"{path}:2: profile"})
         self.assertEqual(settings["limit"], {"value": None, "origin": "default"})
-        self.assertEqual(set(settings), {"limit", "ceiling", "gpu", "preallocation", "profile", "alloc", "on_failure", "quiet",
-                                         "sim"})
+        self.assertEqual(set(settings), {"limit", "ceiling", "gpu", "preallocation", "profile", "alloc", "elastic",
+                                         "on_failure", "quiet", "sim"})
         self.assertEqual(settings["quiet"]["value"], "false")
         self.config("quiet = true\nsim = \"1x24GiB\"\n")
         settings = self.json("config", "show")["settings"]

@@ -46,6 +46,7 @@ void start_anew(wire::Parking& parking) {
   parking.moved.store(0, std::memory_order_relaxed);
   parking.move_us.store(0, std::memory_order_relaxed);
   parking.since_ns.store(0, std::memory_order_relaxed);
+  parking.idle_ns.store(0, std::memory_order_relaxed);
   parking.answered.store(parking.asked.load(std::memory_order_acquire), std::memory_order_release);
   wake(futex_of(parking.answered), INT_MAX);
 }

@@ -19,7 +19,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
-inline constexpr std::uint32_t kJobVersion = 6;
+inline constexpr std::uint32_t kJobVersion = 7;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
 // job sees few.
@@ -131,6 +131,14 @@ struct alignas(64) Parking {
   std::atomic<std::uint64_t> moved;     // of those on the move, how many are where they go
   std::atomic<std::uint64_t> move_us;   // what the last move took
   std::atomic<std::uint64_t> since_ns;  // it is where it is; CLOCK_BOOTTIME
+  std::atomic<std::uint64_t> idle_ns;   // its work ended then, CLOCK_BOOTTIME; 0: it is at work
+};
+
+// Whether a job may take memory of the cards yet.
+enum class Admission : std::uint32_t {
+  kNotAsked = 0,  // nobody has to admit it
+  kWaiting,
+  kAdmitted,
 };
 
 enum class OnFailure : std::uint32_t { kRefuse = 0, kAllow = 1 };
@@ -162,7 +170,12 @@ struct JobHeader {
   std::atomic<std::uint32_t> untraced;    // processes that should be recorded and are not
   std::atomic<std::uint64_t> reaped_ms;   // when somebody last looked for the dead; monotonic
   std::atomic<std::uint32_t> slots_used;  // one past the highest slot ever taken
-  std::uint8_t reserved[504];
+  std::uint64_t default_reserve;          // bytes always there on each card nobody named
+  std::uint64_t park_after_ms;            // parked by itself when it idled that long; 0: never
+  std::atomic<Admission> admission;       // see src/daemon
+  std::uint32_t stays;                    // 1: parked by nobody
+  char daemon_path[108];                  // socket of vramd, whether or not it runs; empty: none
+  std::uint8_t reserved[368];
 };
 
 struct Job {

@@ -136,6 +136,7 @@ class Faults(ElasticTest):
             with self.subTest(faults=faults, seed=SEED + done):
                 self.live(faults, cycles, chance)
             done += cycles
+        self.assertGreater(self.seen["parked"], 0)
         print(f"{done} cycles: " + ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items())), file=sys.stderr)
 
     def test_one_step_fails_once(self):

@@ -6,8 +6,10 @@ import os
 import time
 
 GIB = 1 << 30
-# Touched at a time, so that little is held when the host runs short.
-PIECE = 1 * GIB
+# Touched by a thread at a time.
+PIECE = GIB // 4
+# Left alone: the kernel's, and that of who asks.
+KEPT = 6 * GIB
 
 
 def read(name):
@@ -22,14 +24,22 @@ def touch(piece):
     return len(piece)
 
 
+def has_room(bytes_wanted):
+    """Waits a little: such a machine may get more memory once what it shows is in use."""
+    for _ in range(30):
+        if read("MemAvailable") > bytes_wanted:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def warm(want):
-    """Touches up to `want` bytes and lets them go; how many, and the seconds. Stops while some is left: such a machine
-    may show more memory once what it shows is in use."""
+    """Touches up to `want` bytes and lets them go; how many, and the seconds. Stops when the host has little left."""
     start = time.monotonic()
     pieces, touched = [], 0
     threads = min(16, os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        while touched < want and read("MemAvailable") > (threads + 6) * PIECE:
+        while touched < want and has_room(threads * PIECE + KEPT):
             some = []
             for _ in range(threads):
                 piece = mmap.mmap(-1, PIECE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -38,8 +48,9 @@ def warm(want):
                 some.append(piece)
             touched += sum(pool.map(touch, some))
             pieces += some
+    seconds = time.monotonic() - start
     del pieces[:]
-    return touched, time.monotonic() - start
+    return touched, seconds
 
 
 def text():

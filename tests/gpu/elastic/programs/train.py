@@ -38,6 +38,7 @@ class Training:
     def __init__(self, bytes_wanted, seed):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
         layers = max(1, int(bytes_wanted * OF_PARAMETERS / PARAMETER / WIDTH ** 2))
         self.tokens = max(256, int(bytes_wanted * (1 - OF_PARAMETERS) / (layers * WIDTH * ACTIVATION)) // 256 * 256)
         self.net = torch.nn.Sequential(*[Layer() for _ in range(layers)])

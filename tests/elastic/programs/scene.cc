@@ -1,0 +1,282 @@
+// scene: does what it is told, a line at a time, with device memory of every kind. Tests park it
+// meanwhile. It is linked as anybody's program is and knows nothing of parking.
+//
+// Each command is answered by one line: "ok ...", or "no ..." with the driver's error or with what
+// is wrong. At the end of its input it ends.
+//
+//   begin                    a context, current in this thread
+//   take NAME KIND BYTES     blocks.h has the kinds; filled with a pattern of its own
+//   many NAME COUNT BYTES    blocks of cuMemAlloc, NAME0 and on
+//   fill NAME                with another pattern
+//   give NAME | give all
+//   check                    every byte and every answer about every address
+//   left                     what cuMemGetInfo says: free, total
+//   work COUNT | rest        threads that launch, copy and allocate; told what they did
+//   spin MS                  keeps the card at work
+//   capture FROM TO          begins to capture a copy of one block to another of its size
+//   captured                 ends that, and makes a graph of it
+//   replay                   launches the graph: TO is what FROM was
+//   export NAME | ipc NAME   through a descriptor, through an IPC handle
+//   fork | join              a child that uses nothing of CUDA
+//   own BYTES                a child that has begun nothing yet and uses the card itself; see join
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "blocks.h"
+#include "workers.h"
+
+namespace {
+
+using scene::Block;
+using scene::name_of;
+
+std::map<std::string, Block> blocks;
+scene::Workers workers;
+std::uint32_t next_seed = 1;
+struct Recorded {
+  CUstream stream = nullptr;
+  CUgraphExec exec = nullptr;
+  std::string to;
+  std::uint32_t seed = 0;  // of the block that is copied
+} recorded;
+pid_t child = 0;
+int to_child = -1;
+
+// What a command came to: nothing wrong, and perhaps words for the answer.
+struct Answer {
+  std::string fault;
+  std::string words;
+};
+
+Answer begin() {
+  CUcontext context = nullptr;
+  CUresult result = cuInit(0);
+  if (result == CUDA_SUCCESS) result = cuDevicePrimaryCtxRetain(&context, 0);
+  if (result == CUDA_SUCCESS) result = cuCtxSetCurrent(context);
+  return {name_of(result), ""};
+}
+
+std::string take_one(const std::string& name, const std::string& kind, std::size_t bytes) {
+  Block block;
+  std::string fault = scene::take(kind, bytes, &block);
+  if (!fault.empty()) return fault;
+  fault = scene::fill(&block, next_seed++);
+  // Anew, once it is known to be filled: a name is one block's.
+  blocks[name] = block;
+  return fault;
+}
+
+Answer take(std::istream& words) {
+  std::string name, kind;
+  std::size_t bytes = 0;
+  words >> name >> kind >> bytes;
+  return {take_one(name, kind, bytes), ""};
+}
+
+Answer many(std::istream& words) {
+  std::string name;
+  int count = 0;
+  std::size_t bytes = 0;
+  words >> name >> count >> bytes;
+  for (int i = 0; i < count; ++i) {
+    const std::string fault = take_one(name + std::to_string(i), "block", bytes);
+    if (!fault.empty()) return {fault, ""};
+  }
+  return {};
+}
+
+Answer fill(std::istream& words) {
+  std::string name;
+  words >> name;
+  return {scene::fill(&blocks.at(name), next_seed++), ""};
+}
+
+Answer give(std::istream& words) {
+  std::string name;
+  words >> name;
+  if (name != "all") {
+    const std::string fault = scene::give_back(blocks.at(name));
+    if (fault.empty()) blocks.erase(name);
+    return {fault, ""};
+  }
+  while (!blocks.empty()) {
+    const std::string fault = scene::give_back(blocks.begin()->second);
+    if (!fault.empty()) return {blocks.begin()->first + " " + fault, ""};
+    blocks.erase(blocks.begin());
+  }
+  return {};
+}
+
+Answer check() {
+  for (const auto& [name, block] : blocks) {
+    const std::string fault = scene::check(block);
+    if (!fault.empty()) return {name + " " + fault, ""};
+  }
+  return {"", std::to_string(blocks.size())};
+}
+
+Answer left() {
+  std::size_t free = 0, total = 0;
+  const std::string fault = name_of(cuMemGetInfo(&free, &total));
+  return {fault, std::to_string(free) + " " + std::to_string(total)};
+}
+
+Answer work(std::istream& words) {
+  int count = 0;
+  words >> count;
+  return {workers.start(count), ""};
+}
+
+Answer rest() {
+  long rounds = 0;
+  const std::string fault = workers.stop(&rounds);
+  return {fault, std::to_string(rounds)};
+}
+
+Answer spin(std::istream& words) {
+  unsigned milliseconds = 0;
+  words >> milliseconds;
+  return {scene::spin(milliseconds, nullptr), ""};
+}
+
+Answer capture(std::istream& words) {
+  std::string from;
+  words >> from >> recorded.to;
+  const Block& source = blocks.at(from);
+  CUresult result = CUDA_SUCCESS;
+  if (recorded.stream == nullptr) {
+    result = cuStreamCreate(&recorded.stream, CU_STREAM_NON_BLOCKING);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = cuStreamBeginCapture(recorded.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  }
+  if (result == CUDA_SUCCESS) {
+    result = cuMemcpyDtoDAsync(blocks.at(recorded.to).address, source.address, source.bytes,
+                               recorded.stream);
+  }
+  recorded.seed = source.seed;
+  return {name_of(result), ""};
+}
+
+Answer captured() {
+  CUgraph graph = nullptr;
+  CUresult result = cuStreamEndCapture(recorded.stream, &graph);
+  if (result == CUDA_SUCCESS) result = cuGraphInstantiate(&recorded.exec, graph, 0);
+  if (graph != nullptr) cuGraphDestroy(graph);
+  return {name_of(result), ""};
+}
+
+Answer replay() {
+  CUresult result = cuGraphLaunch(recorded.exec, recorded.stream);
+  if (result == CUDA_SUCCESS) result = cuStreamSynchronize(recorded.stream);
+  if (result == CUDA_SUCCESS) blocks.at(recorded.to).seed = recorded.seed;
+  return {name_of(result), ""};
+}
+
+Answer export_one(std::istream& words) {
+  std::string name;
+  words >> name;
+  const Block& block = blocks.at(name);
+  if (block.handles.empty()) return {name + " has no handle", ""};
+  int file = -1;
+  return {name_of(cuMemExportToShareableHandle(&file, block.handles.front(),
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)),
+          ""};
+}
+
+Answer ipc(std::istream& words) {
+  std::string name;
+  words >> name;
+  CUipcMemHandle handle = {};
+  return {name_of(cuIpcGetMemHandle(&handle, blocks.at(name).address)), ""};
+}
+
+Answer fork_one() {
+  child = fork();
+  if (child == 0) {
+    usleep(300'000);
+    _exit(0);
+  }
+  return {"", std::to_string(child)};
+}
+
+// In the child: looks at a block of its own until its parent says that it is enough.
+[[noreturn]] void live_alone(std::size_t bytes, int from_parent) {
+  char ignored = 0;
+  if (!begin().fault.empty() || !take_one("own", "block", bytes).empty()) _exit(3);
+  if (write(STDERR_FILENO, "own is there\n", 13) < 0) _exit(4);
+  if (read(from_parent, &ignored, 1) < 0) _exit(5);
+  _exit(check().fault.empty() ? 0 : 6);
+}
+
+Answer own(std::istream& words) {
+  std::size_t bytes = 0;
+  words >> bytes;
+  int ends[2] = {-1, -1};
+  if (pipe(ends) != 0) return {"no pipe", ""};
+  child = fork();
+  if (child == 0) {
+    close(ends[1]);
+    live_alone(bytes, ends[0]);
+  }
+  close(ends[0]);
+  to_child = ends[1];
+  return {"", std::to_string(child)};
+}
+
+Answer join() {
+  if (to_child >= 0) close(to_child);
+  to_child = -1;
+  int status = -1;
+  if (waitpid(child, &status, 0) != child) return {"there is no child", ""};
+  return {status == 0 ? "" : "the child ended with " + std::to_string(status), ""};
+}
+
+using Command = std::function<Answer(std::istream&)>;
+
+const std::map<std::string, Command>& commands() {
+  const auto plain = [](Answer (*function)()) {
+    return [function](std::istream&) { return function(); };
+  };
+  static const std::map<std::string, Command> all{{"begin", plain(begin)},
+                                                  {"take", take},
+                                                  {"many", many},
+                                                  {"fill", fill},
+                                                  {"give", give},
+                                                  {"check", plain(check)},
+                                                  {"left", plain(left)},
+                                                  {"work", work},
+                                                  {"rest", plain(rest)},
+                                                  {"spin", spin},
+                                                  {"capture", capture},
+                                                  {"captured", plain(captured)},
+                                                  {"replay", plain(replay)},
+                                                  {"export", export_one},
+                                                  {"ipc", ipc},
+                                                  {"fork", plain(fork_one)},
+                                                  {"own", own},
+                                                  {"join", plain(join)}};
+  return all;
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const auto command = commands().find(name);
+    const Answer answer = command == commands().end() ? Answer{"unknown command " + name, ""}
+                                                      : command->second(words);
+    std::cout << (answer.fault.empty() ? "ok " + answer.words : "no " + answer.fault) << std::endl;
+  }
+  // As programs end that are told to: whatever is held goes with the process.
+  return 0;
+}

@@ -26,7 +26,8 @@ enum class NodeKind : std::uint8_t {
 struct alignas(64) Node {
   std::uint64_t start;  // bytes from the space's begin
   std::uint64_t bytes;
-  std::uint64_t ticket;  // of `stream`: the memory is idle once it has passed
+  // Of a free one: of `stream`, the memory is idle once it has passed. Of a live one, the caller's.
+  std::uint64_t ticket;
   NodeId before;         // neighbours by address
   NodeId after;
   NodeId previous;           // in the list the node is in, of an index or of the gaps

@@ -165,33 +165,33 @@ using namespace vram::interpose;
 using vram::driver::real;
 
 VRAM_EXPORT CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR_v1* d) {
-  VRAM_ENTER(cuArrayCreate, array, d);
+  VRAM_PASS(cuArrayCreate, array, d);
   return make_array(array, flat(d), [&] { return real.cuArrayCreate(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* d) {
-  VRAM_ENTER(cuArrayCreate_v2, array, d);
+  VRAM_PASS(cuArrayCreate_v2, array, d);
   return make_array(array, flat(d), [&] { return real.cuArrayCreate_v2(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
-  VRAM_ENTER(cuArray3DCreate, array, d);
+  VRAM_PASS(cuArray3DCreate, array, d);
   return make_array(array, deep(d), [&] { return real.cuArray3DCreate(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* d) {
-  VRAM_ENTER(cuArray3DCreate_v2, array, d);
+  VRAM_PASS(cuArray3DCreate_v2, array, d);
   return make_array(array, deep(d), [&] { return real.cuArray3DCreate_v2(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArrayDestroy(CUarray array) {
-  VRAM_ENTER(cuArrayDestroy, array);
+  VRAM_PASS(cuArrayDestroy, array);
   return unmake(array, [&] { return real.cuArrayDestroy(array); });
 }
 
 VRAM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
                                             const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned levels) {
-  VRAM_ENTER(cuMipmappedArrayCreate, array, d, levels);
+  VRAM_PASS(cuMipmappedArrayCreate, array, d, levels);
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = deep(d);
   return make(
       array, {Way::kMipmap, estimate(descriptor, levels)}, descriptor.Flags,
@@ -201,6 +201,6 @@ VRAM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
 }
 
 VRAM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  VRAM_ENTER(cuMipmappedArrayDestroy, array);
+  VRAM_PASS(cuMipmappedArrayDestroy, array);
   return unmake(array, [&] { return real.cuMipmappedArrayDestroy(array); });
 }

@@ -14,11 +14,14 @@
 #include "interpose/capture.h"
 #include "interpose/change.h"
 #include "interpose/charged.h"
+#include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
 #include "interpose/pools.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
+#include "pool/streams.h"
 
 namespace vram::interpose {
 namespace {
@@ -161,13 +164,20 @@ CUresult impossible(Call call) {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// Who may serve a request: addresses of 32 bits are the driver's alone.
+enum class Server { kAny, kDriver };
+
 template <typename Call>
-CUresult take_governed(std::uint64_t bytes, CUdeviceptr* out, Call call) {
+CUresult take_governed(std::uint64_t bytes, Server server, CUdeviceptr* out, Call call) {
   Here here{};
   // Nothing to govern, or nothing the driver would grant: it answers with its own error.
   if (out == nullptr || bytes == 0 || !locate(&here)) return call(out);
   const std::uint64_t most = here.device->capacity;
   if (most != 0 && bytes > most) return impossible(call);
+  pool::Segments* own = server == Server::kAny ? elastic_pool(here.ordinal) : nullptr;
+  if (own != nullptr) {
+    return allocate_in(*own, *here.device, bytes, out, pool::synchronized_stream());
+  }
   if (bytes <= kLargestSmall) return take_small(here, bytes, out, call);
   return take_whole(here, round_up(bytes, kSlab), Kind::kWhole, out, call);
 }
@@ -175,7 +185,14 @@ CUresult take_governed(std::uint64_t bytes, CUdeviceptr* out, Call call) {
 // `asked` is noted; `bytes` is what the driver is expected to take.
 template <typename Call>
 CUresult take(const Taking& asked, std::uint64_t bytes, CUdeviceptr* out, Call call) {
-  return noted(take_governed(bytes, out, call), asked, out);
+  Here here{};
+  const bool known = is_elastic() && out != nullptr && locate(&here);
+  if (known) {
+    const auto attempt = [&] { return take_governed(bytes, Server::kAny, out, call); };
+    return noted(with_room(*here.device, bytes, attempt), asked, out);
+  }
+  const residency::Through through;
+  return noted(take_governed(bytes, Server::kAny, out, call), asked, out);
 }
 
 void settle_freed(const Account& account, std::uint64_t address, const Block& block) {
@@ -226,6 +243,7 @@ CUresult give_back(std::uint64_t address, const OnStream* on, Call bare, Settle 
   Guard guard;
   std::uint64_t value = 0;
   if (guard.nested() || address == 0) return bare();
+  const residency::Through through;
   const auto call = [&] { return freed(KeySpace::kAddress, address, on, bare); };
   // Out of the table before the driver can hand the same address to another thread.
   if (!process().blocks.take(address, &value)) {
@@ -266,8 +284,12 @@ CUresult free_own(CUdeviceptr address, CUstream stream, bool captured) {
 }
 
 // Rows of a pitched allocation begin on 512-byte boundaries on every card so far.
+constexpr std::uint64_t kPitch = 512;
+
+bool is_element(unsigned bytes) { return bytes == 4 || bytes == 8 || bytes == 16; }
+
 std::uint64_t pitched_bytes(std::size_t width, std::size_t height) {
-  const std::uint64_t pitch = round_up(width, 512);
+  const std::uint64_t pitch = round_up(width, kPitch);
   return height != 0 && pitch > ~std::uint64_t{0} / height ? ~std::uint64_t{0} : pitch * height;
 }
 
@@ -300,13 +322,18 @@ VRAM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pitch, size_t
                                         size_t height, unsigned element) {
   VRAM_ENTER(cuMemAllocPitch_v2, dptr, pitch, width, height, element);
   const Taking asked{Way::kPitch, width * height};
-  return take(asked, pitched_bytes(width, height), dptr, [&](CUdeviceptr* out) {
+  const auto call = [&](CUdeviceptr* out) {
     return real.cuMemAllocPitch_v2(out, pitch, width, height, element);
-  });
+  };
+  // Nothing that a driver would grant: it says so itself.
+  if (pitch == nullptr || width == 0 || height == 0 || !is_element(element)) return call(dptr);
+  const CUresult result = take(asked, pitched_bytes(width, height), dptr, call);
+  if (result == CUDA_SUCCESS && is_in_own_pool(*dptr)) *pitch = round_up(width, kPitch);
+  return result;
 }
 
 VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
-  VRAM_ENTER(cuMemAllocManaged, dptr, bytesize, flags);
+  VRAM_PASS(cuMemAllocManaged, dptr, bytesize, flags);
   const auto call = [&](CUdeviceptr* out) { return real.cuMemAllocManaged(out, bytesize, flags); };
   Here here{};
   if (dptr == nullptr || bytesize == 0 || !locate(&here)) return call(dptr);
@@ -351,12 +378,14 @@ template <typename Call>
 CUresult take_narrow(const Taking& asked, std::uint64_t bytes, CUdeviceptr_v1* dptr, Call call) {
   if (dptr == nullptr) return call(nullptr);
   CUdeviceptr wide = 0;
-  const CUresult result = take(asked, bytes, &wide, [&](CUdeviceptr* out) {
+  const vram::residency::Through through;
+  const CUresult taken = take_governed(bytes, Server::kDriver, &wide, [&](CUdeviceptr* out) {
     CUdeviceptr_v1 narrow = 0;
     const CUresult answer = call(&narrow);
     *out = narrow;
     return answer;
   });
+  const CUresult result = noted(taken, asked, &wide);
   if (result == CUDA_SUCCESS) *dptr = static_cast<CUdeviceptr_v1>(wide);
   return result;
 }

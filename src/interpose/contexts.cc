@@ -4,6 +4,7 @@
 // made. Until then more is reserved, and given back after the measurement. A context that costs
 // more than the limit has left is taken down again.
 
+#include "base/hold.h"
 #include "interpose/block.h"
 #include "interpose/change.h"
 #include "interpose/export.h"
@@ -126,6 +127,7 @@ CUresult end(CUcontext context, Call call, Ended ended) {
   CUresult result = CUDA_SUCCESS;
   bool gone = false;
   {
+    const base::Hold hold(process().ending_context);
     const Change change(device.account);
     result = call();
     gone = result == CUDA_SUCCESS && ended();
@@ -248,22 +250,22 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordin
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
-  VRAM_ENTER(cuDevicePrimaryCtxRelease, ordinal);
+  VRAM_PASS(cuDevicePrimaryCtxRelease, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
-  VRAM_ENTER(cuDevicePrimaryCtxRelease_v2, ordinal);
+  VRAM_PASS(cuDevicePrimaryCtxRelease_v2, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
-  VRAM_ENTER(cuDevicePrimaryCtxReset, ordinal);
+  VRAM_PASS(cuDevicePrimaryCtxReset, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
-  VRAM_ENTER(cuDevicePrimaryCtxReset_v2, ordinal);
+  VRAM_PASS(cuDevicePrimaryCtxReset_v2, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset_v2(ordinal); });
 }
 
@@ -294,18 +296,18 @@ VRAM_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* param
 }
 
 VRAM_EXPORT CUresult cuCtxDestroy(CUcontext context) {
-  VRAM_ENTER(cuCtxDestroy, context);
+  VRAM_PASS(cuCtxDestroy, context);
   return destroy(context, [&] { return real.cuCtxDestroy(context); });
 }
 
 VRAM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-  VRAM_ENTER(cuCtxDestroy_v2, context);
+  VRAM_PASS(cuCtxDestroy_v2, context);
   return destroy(context, [&] { return real.cuCtxDestroy_v2(context); });
 }
 
 VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc resources,
                                       CUdevice ordinal, unsigned flags) {
-  VRAM_ENTER(cuGreenCtxCreate, context, resources, ordinal, flags);
+  VRAM_PASS(cuGreenCtxCreate, context, resources, ordinal, flags);
   Device* device = device_at(ordinal);
   if (device == nullptr || context == nullptr) {
     return real.cuGreenCtxCreate(context, resources, ordinal, flags);
@@ -323,7 +325,7 @@ VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc res
 }
 
 VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx green) {
-  VRAM_ENTER(cuGreenCtxDestroy, green);
+  VRAM_PASS(cuGreenCtxDestroy, green);
   CUcontext const context = context_of(green);
   const std::uint64_t value = context == nullptr ? 0 : leave(context);
   if (value == 0) return real.cuGreenCtxDestroy(green);

@@ -4,6 +4,7 @@
 
 #include "driver/real.h"
 #include "interpose/process.h"
+#include "residency/gate.h"
 
 #define VRAM_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,3 +21,8 @@
   vram::interpose::Guard guard;                                      \
   if (guard.nested()) return vram::driver::real.symbol(__VA_ARGS__); \
   if (vram::interpose::refused()) return CUDA_ERROR_OPERATING_SYSTEM
+
+// The same for a call that may touch device memory: it passes the gate.
+#define VRAM_PASS(symbol, ...)     \
+  VRAM_ENTER(symbol, __VA_ARGS__); \
+  const vram::residency::Through through

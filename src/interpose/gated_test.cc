@@ -43,7 +43,7 @@ T argument(std::size_t place) {
     return static_cast<T>(1);
   } else {
     T value;
-    std::memset(&value, static_cast<int>(0x10 + place), sizeof value);
+    std::memset(&value, static_cast<int>(0x10 + place), sizeof(T));
     return value;
   }
 }
@@ -51,7 +51,7 @@ T argument(std::size_t place) {
 template <typename T>
 bool is_argument(const T& given, std::size_t place) {
   const T expected = argument<T>(place);
-  return std::memcmp(&given, &expected, sizeof expected) == 0;
+  return std::memcmp(&given, &expected, sizeof(T)) == 0;
 }
 
 template <auto kSlot>

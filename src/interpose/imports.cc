@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "interpose/block.h"
+#include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
 #include "interpose/trace.h"
-#include "residency/gate.h"
 
 namespace vram::interpose {
 namespace {
@@ -155,11 +155,9 @@ void forget_imports(std::uint32_t device, std::uint32_t context) {
 
 using namespace vram::interpose;
 using vram::driver::real;
-using vram::residency::Through;
 
 VRAM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
-  VRAM_ENTER(cuIpcGetMemHandle, handle, address);
-  const Through through;
+  VRAM_PASS(cuIpcGetMemHandle, handle, address);
   return shared(real.cuIpcGetMemHandle(handle, address));
 }
 
@@ -167,15 +165,14 @@ VRAM_EXPORT CUresult cuMemExportToShareableHandle(void* shareable,
                                                   CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type,
                                                   unsigned long long flags) {
-  VRAM_ENTER(cuMemExportToShareableHandle, shareable, handle, type, flags);
-  const Through through;
-  return shared(real.cuMemExportToShareableHandle(shareable, handle, type, flags));
+  VRAM_PASS(cuMemExportToShareableHandle, shareable, handle, type, flags);
+  return shared(real.cuMemExportToShareableHandle(shareable, shared_handle(handle), type, flags));
 }
 
 VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
                                                     void* shareable,
                                                     CUmemAllocationHandleType type) {
-  VRAM_ENTER(cuMemImportFromShareableHandle, handle, shareable, type);
+  VRAM_PASS(cuMemImportFromShareableHandle, handle, shareable, type);
   const CUresult result = real.cuMemImportFromShareableHandle(handle, shareable, type);
   return shared(noted(result, {Way::kImport, 0}, handle));
 }
@@ -183,25 +180,25 @@ VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
 VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size,
                                                    CUmemRangeHandleType type,
                                                    unsigned long long flags) {
-  VRAM_ENTER(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
-  const Through through;
+  VRAM_PASS(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
+  share_addresses(address, size);
   return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
 }
 
 VRAM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle,
                                         unsigned flags) {
-  VRAM_ENTER(cuIpcOpenMemHandle, address, handle, flags);
+  VRAM_PASS(cuIpcOpenMemHandle, address, handle, flags);
   return open_shared(address, real.cuIpcOpenMemHandle(address, handle, flags));
 }
 
 VRAM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle,
                                            unsigned flags) {
-  VRAM_ENTER(cuIpcOpenMemHandle_v2, address, handle, flags);
+  VRAM_PASS(cuIpcOpenMemHandle_v2, address, handle, flags);
   return open_shared(address, real.cuIpcOpenMemHandle_v2(address, handle, flags));
 }
 
 VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  VRAM_ENTER(cuIpcCloseMemHandle, address);
+  VRAM_PASS(cuIpcCloseMemHandle, address);
   std::uint64_t value = 0;
   const bool known = process().imports.take(address, &value);
   const CUresult result = freed(KeySpace::kAddress, address, nullptr,
@@ -219,7 +216,7 @@ VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
 
 VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
                                             const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* handle) {
-  VRAM_ENTER(cuImportExternalMemory, memory, handle);
+  VRAM_PASS(cuImportExternalMemory, memory, handle);
   Here here{};
   if (memory == nullptr || handle == nullptr || !locate(&here)) {
     return real.cuImportExternalMemory(memory, handle);
@@ -229,7 +226,7 @@ VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
 }
 
 VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
-  VRAM_ENTER(cuDestroyExternalMemory, memory);
+  VRAM_PASS(cuDestroyExternalMemory, memory);
   const auto key = reinterpret_cast<std::uint64_t>(memory);
   std::uint64_t value = 0;
   const bool known = process().imports.take(key, &value);

@@ -1,17 +1,18 @@
 #include "interpose/own_pools.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <new>
 
 #include "base/hold.h"
+#include "interpose/capture.h"
+#include "interpose/caretaker.h"
+#include "interpose/elastic.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "pool/segments.h"
+#include "pool/streams.h"
+#include "residency/gate.h"
 
 namespace vram::interpose {
 namespace {
@@ -23,18 +24,18 @@ using pool::Segments;
 // Tables that the driver makes for the addresses of a pool, as much as was seen: a credit, charged
 // while the pool holds memory, since no call names them.
 constexpr std::uint64_t kTables = 8 * kMiB;
-// Memory goes back when it idled for one to two of these.
-constexpr timespec kDecayInterval{1, 0};
-constexpr std::size_t kDecayStack = 128 << 10;
-
-pid_t decay_of = 0;  // the process that has the thread
-
+constexpr std::uint64_t kPage = 2 * kMiB;
 // Stands in a device's slot when its pool could not be opened: not tried again at every call.
 Segments* failed() { return reinterpret_cast<Segments*>(1); }
 
 Segments* pool_of(const Device& device) {
   Segments* pool = device.own_pool.load(std::memory_order_acquire);
   return pool == failed() ? nullptr : pool;
+}
+
+CUresult create_for_pool(CUmemGenericAllocationHandle* handle, std::size_t size,
+                         const CUmemAllocationProp* prop, unsigned long long flags) {
+  return memory_create(handle, size, prop, flags, Owner::kPool);
 }
 
 pool::DriverCalls calls() {
@@ -47,11 +48,11 @@ pool::DriverCalls calls() {
   calls.host_device_pointer = real.cuMemHostGetDevicePointer_v2;
   calls.address_reserve = real.cuMemAddressReserve;
   calls.address_free = real.cuMemAddressFree;
-  calls.handle_create = real.cuMemCreate;
-  calls.handle_release = real.cuMemRelease;
-  calls.map = real.cuMemMap;
-  calls.unmap = real.cuMemUnmap;
-  calls.set_access = real.cuMemSetAccess;
+  calls.handle_create = real.cuMemCreate == nullptr ? nullptr : create_for_pool;
+  calls.handle_release = memory_release;
+  calls.map = real.cuMemMap == nullptr ? nullptr : memory_map;
+  calls.unmap = memory_unmap;
+  calls.set_access = real.cuMemSetAccess == nullptr ? nullptr : memory_set_access;
   calls.stream_write = real.cuStreamWriteValue64_v2;
   calls.stream_query = real.cuStreamQuery;
   calls.capture_mode = real.cuThreadExchangeStreamCaptureMode;
@@ -113,49 +114,6 @@ pool::Grant grant_of(Device& device) {
   return grant;
 }
 
-void decay_all() {
-  Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    if (Segments* pool = pool_of(self.device[d]); pool != nullptr) (void)pool->decay();
-  }
-}
-
-void* let_idle_memory_go(void*) {
-  // Calls of this thread are ours, not the program's.
-  const Guard guard;
-  for (;;) {
-    nanosleep(&kDecayInterval, nullptr);
-    const Hold hold(process().decaying);
-    decay_all();
-  }
-}
-
-// The program ends: the thread stays out of the driver from now on. Never unlocked.
-void stop_decay() {
-  if (decay_of == getpid()) pthread_mutex_lock(&process().decaying);
-}
-
-// With the lock of own pools. Without the thread, memory goes back when the program trims.
-void start_decay() {
-  if (decay_of == getpid()) return;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return;
-  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  (void)pthread_attr_setstacksize(&attributes, kDecayStack);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  if (pthread_create(&thread, &attributes, let_idle_memory_go, nullptr) == 0) {
-    // A child of fork inherits the handler, and the parent's number with it.
-    if (decay_of == 0) (void)atexit(stop_decay);
-    decay_of = getpid();
-  }
-  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  (void)pthread_attr_destroy(&attributes);
-}
-
 // Cards that the program's pool is open to by now.
 void open_to_others(Segments& pool, CUmemoryPool of, std::uint32_t ordinal) {
   for (std::uint32_t d = 0; d < process().device_count && real.cuMemPoolGetAccess != nullptr; ++d) {
@@ -202,7 +160,7 @@ Segments* open_pool(Device& device, std::uint32_t ordinal, CUstream stream) {
   if (const PoolSlot* slot = device.current_pool.load(std::memory_order_acquire); slot != nullptr) {
     open_to_others(*opened, reinterpret_cast<CUmemoryPool>(slot->handle.load()), ordinal);
   }
-  start_decay();
+  start_caretaker();
   return opened;
 }
 
@@ -219,7 +177,7 @@ Segments* holder_of(CUdeviceptr address) {
 }  // namespace
 
 void join_own_pools(Process& self) {
-  self.own_pools.store(job()->header.pools == wire::Pools::kOwn, std::memory_order_relaxed);
+  self.own_pools.store(job()->header.pools != wire::Pools::kDriver, std::memory_order_relaxed);
 }
 
 pool::Segments* own_pool(std::uint32_t ordinal, CUstream stream) {
@@ -237,7 +195,54 @@ pool::Segments* opened_own_pool(std::uint32_t ordinal) {
 void give_back_above(std::uint32_t ordinal, std::uint64_t threshold) {
   Segments* pool = opened_own_pool(ordinal);
   if (pool == nullptr || pool->reserved() <= threshold) return;
-  (void)pool->give_back_idle(threshold);
+  const residency::TryThrough through;
+  if (through) (void)pool->give_back_idle(threshold);
+}
+
+void decay_own_pools() {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (Segments* pool = pool_of(self.device[d]); pool != nullptr) (void)pool->decay();
+  }
+}
+
+void trim_own_pools() {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (Segments* pool = pool_of(self.device[d]); pool != nullptr) (void)pool->trim(0);
+  }
+}
+
+// The pool asks for pages without waiting: it has other ways. Before the program is refused, the
+// ledger is asked once more in the way that waits for what others have not settled, and counts the
+// denial.
+CUresult allocate_in(Segments& own, const Device& device, std::uint64_t bytes, CUdeviceptr* out,
+                     CUstream stream) {
+  const RelaxedCapture relaxed;
+  const CUresult result = own.allocate(out, bytes, stream);
+  const std::uint64_t pages = round_up(bytes, kPage);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || !device.account.reserve(pages)) return result;
+  device.account.roll_back(pages);
+  return own.allocate(out, bytes, stream);
+}
+
+Segments* elastic_pool(std::uint32_t ordinal) {
+  if (!is_elastic()) return nullptr;
+  Segments* pool = own_pool(ordinal, nullptr);
+  CUcontext current = nullptr;
+  const bool lives_here = pool != nullptr && real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+                          pool->context() == current;
+  return lives_here ? pool : nullptr;
+}
+
+bool own_block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes) {
+  Segments* pool = holder_of(address);
+  return pool != nullptr && pool->block_around(address, start, bytes);
+}
+
+CUcontext own_context_of(CUdeviceptr address) {
+  Segments* pool = holder_of(address);
+  return pool == nullptr ? nullptr : pool->context();
 }
 
 CUstream named_stream(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
@@ -263,8 +268,8 @@ bool free_in_own_pool(CUdeviceptr address, CUstream stream) {
 bool free_in_own_pool_now(CUdeviceptr address) {
   Segments* pool = holder_of(address);
   if (pool == nullptr || pool->bytes_at(address) == 0) return false;
-  (void)real.cuCtxSynchronize();
-  return pool->free(address, nullptr);
+  const bool idle = real.cuCtxSynchronize() == CUDA_SUCCESS;
+  return pool->free(address, idle ? pool::synchronized_stream() : nullptr);
 }
 
 void forget_stream_in_own_pools(CUstream stream) {
@@ -278,7 +283,7 @@ void forget_stream_in_own_pools(CUstream stream) {
 void close_own_pool(std::uint32_t ordinal, CUcontext context) {
   Process& self = process();
   if (!has_own_pools()) return;
-  const Hold hold_decay(self.decaying);
+  const CaretakerAtRest at_rest;
   const Hold hold(self.own_pools_lock);
   Device& device = self.device[ordinal];
   Segments* pool = pool_of(device);
@@ -298,7 +303,8 @@ void make_room(Device& device, std::uint64_t bytes) {
   if (bytes <= left) return;
   const std::uint64_t missing = bytes - left;
   const std::uint64_t reserved = pool->reserved();
-  (void)pool->trim(reserved > missing ? reserved - missing : 0);
+  const residency::TryThrough through;
+  if (through) (void)pool->trim(reserved > missing ? reserved - missing : 0);
 }
 
 std::uint64_t own_idle(const Device& device) {

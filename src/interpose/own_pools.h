@@ -1,7 +1,8 @@
 #pragma once
 
 // vram's own pools behind the stream-ordered calls of a program, when its job asks for them: the
-// program calls cuMemAllocAsync, and a pool::Segments of the device answers.
+// program calls cuMemAllocAsync, and a pool::Segments of the device answers. Where memory is
+// elastic, cuMemAlloc is answered by it, too.
 //
 // What such a pool takes from the card is charged page by page before it is taken, so the cap holds
 // without the credit and the readings that a driver's pool needs. One pool serves all
@@ -9,8 +10,7 @@
 // is where memory lies. Not served, and left to the driver: pools whose memory other processes may
 // open, and whatever a capture allocates.
 //
-// Memory that idles goes back to the card by itself: by a thread of ours that blocks all signals,
-// works once a second, and stops before the program's exit handlers end the driver.
+// Memory that idles goes back to the card by itself (caretaker.h).
 //
 // Threads: any.
 
@@ -28,6 +28,18 @@ inline bool has_own_pools() { return process().own_pools.load(std::memory_order_
 pool::Segments* own_pool(std::uint32_t ordinal, CUstream stream);
 // The same, but null when it was not opened yet.
 pool::Segments* opened_own_pool(std::uint32_t ordinal);
+
+// The pool that answers cuMemAlloc in the current context, which is of this device. Null: the
+// driver does: memory is not elastic, or the pool lives in another context.
+pool::Segments* elastic_pool(std::uint32_t ordinal);
+
+// As the pool's own function; a refusal is the job's as well, counted as one.
+CUresult allocate_in(pool::Segments& own, const Device& device, std::uint64_t bytes,
+                     CUdeviceptr* out, CUstream stream);
+
+// By the caretaker: what idled long goes back, and all that is idle.
+void decay_own_pools();
+void trim_own_pools();
 
 // After a synchronisation: what is idle above the program's release threshold goes back at once, as
 // with a driver's pool.
@@ -47,6 +59,9 @@ bool free_in_own_pool(CUdeviceptr address, CUstream stream);
 // The same for a free that waits for everything.
 bool free_in_own_pool_now(CUdeviceptr address);
 bool is_in_own_pool(CUdeviceptr address);
+// The block that an address lies in, as the program asked for it. False: in none of ours.
+bool own_block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes);
+CUcontext own_context_of(CUdeviceptr address);  // null: the address is in none of ours
 
 // Before a stream is destroyed.
 void forget_stream_in_own_pools(CUstream stream);

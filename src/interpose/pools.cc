@@ -23,6 +23,7 @@
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
 #include "pool/segments.h"
 
@@ -285,19 +286,6 @@ bool pool_of_stream(CUstream stream, Pool* pool) {
   return handle > kAdding;
 }
 
-// The pool asks for pages without waiting: it has other ways. Before the program is refused, the
-// ledger is asked once more in the way that waits for what others have not settled, and counts the
-// denial.
-CUresult allocate_own(pool::Segments& own, const Pool& pool, std::uint64_t bytes, CUdeviceptr* out,
-                      CUstream stream) {
-  const RelaxedCapture relaxed;
-  const CUresult result = own.allocate(out, bytes, stream);
-  const std::uint64_t pages = round_up(bytes, kChargeUnit);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool.device->account.reserve(pages)) return result;
-  pool.device->account.roll_back(pages);
-  return own.allocate(out, bytes, stream);
-}
-
 pool::Segments* own_pool_for(const Pool& pool) {
   if (!has_own_pools() || pool.entry->exported.load(std::memory_order_relaxed)) return nullptr;
   return opened_own_pool(static_cast<std::uint32_t>(pool.device - process().device));
@@ -340,9 +328,14 @@ CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool
   if (out == nullptr || bytes == 0) return call(out);
   const bool governed = !capturing && find(&pool);
   pool::Segments* own = governed ? serving_pool(pool, stream.named) : nullptr;
-  const CUresult result = own != nullptr ? allocate_own(*own, pool, bytes, out, stream.named)
-                          : governed     ? allocate(pool, stream, bytes, out, call)
-                                         : call(out);
+  CUresult result = CUDA_SUCCESS;
+  if (own != nullptr) {
+    result = with_room(*pool.device, bytes,
+                       [&] { return allocate_in(*own, *pool.device, bytes, out, stream.named); });
+  } else {
+    const residency::Through through;
+    result = governed ? allocate(pool, stream, bytes, out, call) : call(out);
+  }
   const Taking asked{
       capturing ? Way::kCaptured : way, bytes, {stream.handle, stream.id}, pool.device};
   return noted(result, asked, out);
@@ -491,7 +484,7 @@ VRAM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* p
 }
 
 VRAM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
-  VRAM_ENTER(cuMemPoolDestroy, handle);
+  VRAM_PASS(cuMemPoolDestroy, handle);
   Pool pool{};
   if (!find_pool(handle, &pool)) return real.cuMemPoolDestroy(handle);
   const CUresult result = destroy(pool);
@@ -518,7 +511,7 @@ VRAM_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationTyp
 }
 
 VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
-  VRAM_ENTER(cuMemPoolTrimTo, pool, keep);
+  VRAM_PASS(cuMemPoolTrimTo, pool, keep);
   const CUresult result = real.cuMemPoolTrimTo(pool, keep);
   reconcile_pools();
   Pool known{};
@@ -533,7 +526,7 @@ VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
 
 VRAM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
                                         size_t count) {
-  VRAM_ENTER(cuMemPoolSetAccess, pool, map, count);
+  VRAM_PASS(cuMemPoolSetAccess, pool, map, count);
   const CUresult result = real.cuMemPoolSetAccess(pool, map, count);
   Pool known{};
   if (result != CUDA_SUCCESS || !find_pool(pool, &known)) return result;

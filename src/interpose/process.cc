@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/process_identity.h"
+#include "interpose/elastic.h"
 #include "interpose/job.h"
 #include "interpose/own_pools.h"
 #include "interpose/pools.h"
@@ -119,7 +120,7 @@ bool join(Process& self, wire::Job* shared) {
   self.device_count = static_cast<std::uint32_t>(count);
   join_trace(self);
   join_own_pools(self);
-  return true;
+  return join_elastic(self);
 }
 
 // The one line that is ever written into a host program's error stream: a limit was asked for and

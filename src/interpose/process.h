@@ -20,6 +20,9 @@
 namespace vram::pool {
 class Segments;
 }  // namespace vram::pool
+namespace vram::residency {
+class ElasticMemory;
+}  // namespace vram::residency
 
 namespace vram::interpose {
 
@@ -56,6 +59,18 @@ struct Device {
   std::atomic<bool> own_tables;            // are charged for it
 };
 
+// Where elastic memory is, as far as only this process needs to know; see parking.cc.
+struct ParkingState {
+  struct Away {
+    std::uint64_t program;  // bytes, of what the program maps itself
+    std::uint64_t pools;    // of what own pools hold
+  };
+  std::atomic<bool> wanted;      // a call waits for it
+  std::atomic<bool> charged;     // it counts as held: it is on the card, or partly
+  std::uint64_t passes;          // of the gate, when somebody last looked
+  Away away[wire::kMaxDevices];  // on the host, or on the way
+};
+
 enum class Phase : std::uint32_t {
   kFresh = 0,
   kJoining,
@@ -78,8 +93,13 @@ struct Process {
   Device device[wire::kMaxDevices];
   PoolSlot pool[kMaxPools];
   pthread_mutex_t own_pools_lock;  // opening and closing own pools; all zero is unlocked
-  pthread_mutex_t decaying;        // giving back of what they have idle
   std::atomic<bool> own_pools;     // the job asks for them
+  pthread_mutex_t caretaking;      // see caretaker.h
+  pthread_mutex_t starting_caretaker;
+  pthread_mutex_t restoring;                       // once there is no caretaker any more
+  pthread_mutex_t ending_context;                  // or waiting for the work of all
+  std::atomic<residency::ElasticMemory*> elastic;  // see elastic.h
+  ParkingState parking;
 
   base::LevelTable contexts;  // CUcontext -> device | number << 8
   base::LevelTable blocks;    // device pointer, CUarray ... -> Block

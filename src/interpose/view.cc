@@ -5,6 +5,7 @@
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
+#include "interpose/parking.h"
 
 namespace vram::interpose {
 namespace {
@@ -25,7 +26,9 @@ View budget(Device& device, View card) {
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t total = least(usage.limit, card.total);
   const std::uint64_t idle = own_idle(device);
-  const std::uint64_t used = usage.used > idle ? usage.used - idle : 0;
+  // Parked memory is the program's all the same.
+  const std::uint64_t held = usage.used + parked_bytes(device);
+  const std::uint64_t used = held > idle ? held - idle : 0;
   const std::uint64_t left = usage.limit > used ? usage.limit - used : 0;
   return {least(left, card.free + idle), total};
 }

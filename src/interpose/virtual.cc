@@ -2,8 +2,10 @@
 // mappings are gone, on the device its properties name.
 
 #include "interpose/charged.h"
+#include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -158,6 +160,21 @@ void finish_mapping(const Mapping& mapping) {
   process().mapped.take(mapping.start, &value);
 }
 
+// An array is not moved, nor what backs its tiles.
+template <typename Call>
+CUresult map_tiles(CUarrayMapInfo* list, unsigned count, Call call) {
+  if (!is_elastic() || list == nullptr) return call(list, count);
+  for (unsigned i = 0; i < count; ++i) {
+    CUarrayMapInfo tile = list[i];
+    if (tile.memHandleType == CU_MEM_HANDLE_TYPE_GENERIC) {
+      tile.memHandle.memHandle = shared_handle(tile.memHandle.memHandle);
+    }
+    const CUresult result = call(&tile, 1);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 }  // namespace vram::interpose
 
@@ -179,22 +196,24 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
     return noted(impossible(size, prop, flags), asked, handle);
   }
   CUmemGenericAllocationHandle made = 0;
-  const CUresult result = take_charged(
-      *device, bytes, vram::wire::Part::kVirtual,
-      [&] { return real.cuMemCreate(&made, size, prop, flags); },
-      [&] {
-        if (process().handles.insert(made, make(bytes, ordinal))) return true;
-        real.cuMemRelease(made);
-        return false;
-      });
+  const CUresult result = with_room(*device, bytes, [&] {
+    return take_charged(
+        *device, bytes, vram::wire::Part::kVirtual,
+        [&] { return memory_create(&made, size, prop, flags, Owner::kProgram); },
+        [&] {
+          if (process().handles.insert(made, make(bytes, ordinal))) return true;
+          (void)memory_release(made);
+          return false;
+        });
+  });
   if (result == CUDA_SUCCESS) *handle = made;
   return noted(result, asked, handle);
 }
 
 VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  VRAM_ENTER(cuMemRelease, handle);
+  VRAM_PASS(cuMemRelease, handle);
   const Dropped dropped = drop(handle);
-  const auto call = [&] { return real.cuMemRelease(handle); };
+  const auto call = [&] { return memory_release(handle); };
   // One that was imported is not charged.
   const CUresult result = dropped.known ? call() : freed(KeySpace::kHandle, handle, nullptr, call);
   if (result == CUDA_SUCCESS) {
@@ -208,25 +227,28 @@ VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 VRAM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
                                                  void* address) {
-  VRAM_ENTER(cuMemRetainAllocationHandle, handle, address);
-  const CUresult result = real.cuMemRetainAllocationHandle(handle, address);
+  VRAM_PASS(cuMemRetainAllocationHandle, handle, address);
+  vram::residency::ElasticMemory* elastic = elastic_memory();
+  const bool ours = elastic != nullptr && handle != nullptr &&
+                    elastic->retain(handle, reinterpret_cast<CUdeviceptr>(address));
+  const CUresult result = ours ? CUDA_SUCCESS : real.cuMemRetainAllocationHandle(handle, address);
   if (result == CUDA_SUCCESS) (void)hold(*handle);
   return result;
 }
 
 VRAM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  VRAM_ENTER(cuMemMap, address, size, offset, handle, flags);
+  VRAM_PASS(cuMemMap, address, size, offset, handle, flags);
   const base::LevelTable::Entry* entry = process().handles.find(handle);
   const std::uint32_t device =
       entry == nullptr ? 0 : device_of(entry->value.load(std::memory_order_relaxed));
   const bool charged = hold(handle);
-  CUresult result = real.cuMemMap(address, size, offset, handle, flags);
+  CUresult result = memory_map(address, size, offset, handle, flags);
   if (result == CUDA_SUCCESS && note_mapping(address, size, charged ? handle : 0, device)) {
     return result;
   }
   if (result == CUDA_SUCCESS) {
-    real.cuMemUnmap(address, size);
+    (void)memory_unmap(address, size);
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   finish(drop(handle));
@@ -237,10 +259,55 @@ VRAM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 // that refuses has unmapped nothing, and they are taken back. The range stays the caller's
 // throughout.
 VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
-  VRAM_ENTER(cuMemUnmap, address, size);
+  VRAM_PASS(cuMemUnmap, address, size);
   for_mappings(address, size, drop_mapping);
-  const CUresult result = real.cuMemUnmap(address, size);
+  const CUresult result = memory_unmap(address, size);
   for_mappings(address, size, result == CUDA_SUCCESS ? finish_mapping : undo_mapping);
   if (result == CUDA_SUCCESS && shares_memory()) measure_shared();
   return result;
+}
+
+VRAM_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access,
+                                    size_t count) {
+  VRAM_PASS(cuMemSetAccess, address, size, access, count);
+  return memory_set_access(address, size, access, count);
+}
+
+VRAM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                            CUmemGenericAllocationHandle handle) {
+  VRAM_PASS(cuMemGetAllocationPropertiesFromHandle, prop, handle);
+  return real.cuMemGetAllocationPropertiesFromHandle(prop, real_handle(handle));
+}
+
+// What a multicast object binds, other cards reach.
+VRAM_EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t offset,
+                                        CUmemGenericAllocationHandle handle, size_t from,
+                                        size_t size, unsigned long long flags) {
+  VRAM_PASS(cuMulticastBindMem, multicast, offset, handle, from, size, flags);
+  return real.cuMulticastBindMem(multicast, offset, shared_handle(handle), from, size, flags);
+}
+
+VRAM_EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t offset,
+                                         CUdeviceptr address, size_t size,
+                                         unsigned long long flags) {
+  VRAM_PASS(cuMulticastBindAddr, multicast, offset, address, size, flags);
+  share_addresses(address, size);
+  return real.cuMulticastBindAddr(multicast, offset, address, size, flags);
+}
+
+// Tiles of a sparse array are mapped by descriptions that hold handles; whole lists of them at
+// once.
+VRAM_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo* list, unsigned count, CUstream stream) {
+  VRAM_PASS(cuMemMapArrayAsync, list, count, stream);
+  return map_tiles(list, count, [&](CUarrayMapInfo* tiles, unsigned n) {
+    return real.cuMemMapArrayAsync(tiles, n, stream);
+  });
+}
+
+VRAM_EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo* list, unsigned count,
+                                             CUstream stream) {
+  VRAM_PASS(cuMemMapArrayAsync_ptsz, list, count, stream);
+  return map_tiles(list, count, [&](CUarrayMapInfo* tiles, unsigned n) {
+    return real.cuMemMapArrayAsync_ptsz(tiles, n, stream);
+  });
 }

@@ -79,8 +79,11 @@ class Segments {
   // False: no live block begins there; nothing was done.
   [[nodiscard]] bool free(CUdeviceptr address, CUstream stream);
   [[nodiscard]] bool record_use(CUdeviceptr address, CUstream stream);
-  // Bytes of the live block that begins at the address; 0: none.
+  // Bytes of the live block that begins at the address, as rounded; 0: none.
   [[nodiscard]] std::uint64_t bytes_at(CUdeviceptr address);
+  // The live block that an address lies in, with the bytes it was asked for. False: in none. As long
+  // as it takes to walk a shard's blocks, unless it is the block's first address.
+  [[nodiscard]] bool block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes);
   // Whether the address lies in the pool's reservations, block or not.
   [[nodiscard]] bool contains(CUdeviceptr address) const;
 

@@ -57,6 +57,7 @@ void Segments::tell_all() {
 
 void Segments::hand_out(ThreadCache& cache, Node& node, std::uint64_t asked) {
   node.handed_out = true;
+  node.ticket = asked;
   cache.live_bytes += static_cast<std::int64_t>(node.bytes);
   if (cache.live_bytes > cache.highest_live_bytes) cache.highest_live_bytes = cache.live_bytes;
   ++cache.live_blocks;
@@ -279,6 +280,7 @@ CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked)
     hand_out(*cache, node, wanted.asked);
   } else {
     node.handed_out = true;
+    node.ticket = wanted.asked;
     const std::int64_t bytes = static_cast<std::int64_t>(node.bytes);
     count(bytes, 1, bytes);
     counters_.allocations.fetch_add(1, std::memory_order_relaxed);
@@ -482,6 +484,28 @@ std::uint64_t Segments::bytes_at(CUdeviceptr address) {
   const Locked hold(lock_);
   const NodeId block = table_.find_without_cache(address);
   return block == 0 || !nodes_[block].handed_out ? 0 : nodes_[block].bytes;
+}
+
+bool Segments::block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes) {
+  bool found = false;
+  const auto look_at = [&](const Node& node) {
+    if (node.kind != arena::NodeKind::kLive || !node.handed_out ||
+        address - address_of(node) >= node.ticket) {
+      return;
+    }
+    *start = address_of(node);
+    *bytes = node.ticket;
+    found = true;
+  };
+  const Locked hold(lock_);
+  if (const NodeId block = table_.find_without_cache(address); block != 0) look_at(nodes_[block]);
+  if (found || !contains(address)) return found;
+  for_each_space([&](const arena::Space& space) {
+    space.for_each([&](const Node& node) {
+      if (!found) look_at(node);
+    });
+  });
+  return found;
 }
 
 }  // namespace vram::pool

@@ -67,6 +67,10 @@ bool Streams::issue(StreamId id) {
   Stream& stream = streams_[id];
   if (stream.closed) return true;  // its last ticket was issued when it was forgotten
   if (stream.captured) return false;
+  if (stream.handle == synchronized_stream()) {
+    note_synchronized(id, close_ticket(id));
+    return true;
+  }
   // A capture would record the write, and every launch of its graph repeat it.
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver_->stream_is_capturing(stream.handle, &capture) != CUDA_SUCCESS ||

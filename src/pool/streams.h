@@ -24,6 +24,10 @@ namespace vram::pool {
 
 using arena::StreamId;
 
+// No stream of the driver: for blocks that nobody uses any more when they are freed, and that are
+// ready for every stream when they are handed out. Its tickets pass as soon as somebody asks.
+inline CUstream synchronized_stream() { return reinterpret_cast<CUstream>(std::uintptr_t{16}); }
+
 class Streams {
  public:
   // Once, with the pool's context current.

@@ -15,7 +15,7 @@ namespace {
 
 // How long a thread waits at a closing gate before it opens it: work on a card that needs a call to
 // come to its end would otherwise never do so.
-constexpr std::uint64_t kPatience_us = 200'000;
+constexpr std::uint64_t kPatience_us = 2'000'000;
 constexpr std::uint64_t kLook_us = 20'000;
 
 pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -63,7 +63,7 @@ void Gate::put_up(void (*wanted)()) {
 void Gate::leave_seat(void* of_thread) {
   Seat* const seat = static_cast<Seat*>(of_thread);
   seat_ = nullptr;
-  seat->depth.store(0, std::memory_order_release);
+  seat->word.fetch_and(~kDepth, std::memory_order_release);
   seat->taken.store(false, std::memory_order_release);
 }
 
@@ -71,7 +71,7 @@ void Gate::leave_seat(void* of_thread) {
 void Gate::forget_others() {
   for (Seat& seat : seats_) {
     if (&seat == seat_ && seat_ != seats_) continue;
-    seat.depth.store(0, std::memory_order_relaxed);
+    seat.word.fetch_and(~kDepth, std::memory_order_relaxed);
     seat.taken.store(false, std::memory_order_relaxed);
   }
   state_.store(kOpen, std::memory_order_relaxed);
@@ -102,20 +102,41 @@ void Gate::enter_slowly() {
   if (seat_ != seats_) {
     enter();
   } else {
-    seats_[0].depth.fetch_add(1, std::memory_order_seq_cst);
+    seats_[0].word.fetch_add(kPass + 1, std::memory_order_seq_cst);
     if (state_.load(std::memory_order_seq_cst) != kOpen) wait_outside(seats_[0]);
   }
   errno = saved;
 }
 
-void Gate::leave_shared() { seats_[0].depth.fetch_sub(1, std::memory_order_release); }
+void Gate::leave_shared() { seats_[0].word.fetch_sub(1, std::memory_order_release); }
+
+bool Gate::try_enter() {
+  const int saved = errno;
+  if (seat_ == nullptr) take_seat();
+  bool inside = false;
+  if (seat_ != seats_) {
+    inside = step_in(*seat_);
+  } else {
+    seats_[0].word.fetch_add(kPass + 1, std::memory_order_seq_cst);
+    inside = state_.load(std::memory_order_seq_cst) == kOpen;
+  }
+  if (!inside) leave();
+  errno = saved;
+  return inside;
+}
+
+std::uint64_t Gate::passes() {
+  std::uint64_t sum = 0;
+  for (const Seat& seat : seats_) sum += seat.word.load(std::memory_order_relaxed) / kPass;
+  return sum;
+}
 
 // Comes back inside.
 void Gate::wait_outside(Seat& seat) {
   const int saved = errno;
   const std::uint64_t start = now_us();
   for (;;) {
-    seat.depth.fetch_sub(1, std::memory_order_release);
+    seat.word.fetch_sub(1, std::memory_order_release);
     for (std::uint32_t state = state_.load(std::memory_order_acquire); state != kOpen;
          state = state_.load(std::memory_order_acquire)) {
       if (wanted_ != nullptr) wanted_();
@@ -127,7 +148,7 @@ void Gate::wait_outside(Seat& seat) {
       }
       sleep_on(state_, state, kLook_us);
     }
-    seat.depth.fetch_add(1, std::memory_order_seq_cst);
+    seat.word.fetch_add(1, std::memory_order_seq_cst);
     if (state_.load(std::memory_order_seq_cst) == kOpen) break;
   }
   errno = saved;
@@ -135,7 +156,7 @@ void Gate::wait_outside(Seat& seat) {
 
 bool Gate::somebody_is_inside() {
   for (const Seat& seat : seats_) {
-    if (seat.depth.load(std::memory_order_acquire) != 0) return true;
+    if ((seat.word.load(std::memory_order_acquire) & kDepth) != 0) return true;
   }
   return false;
 }

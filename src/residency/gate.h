@@ -32,22 +32,19 @@ class Gate {
   static void enter() {
     Seat* const seat = seat_;
     if (seat <= seats_) return enter_slowly();
-    const std::uint32_t depth = seat->depth.load(std::memory_order_relaxed);
-    seat->depth.store(depth + 1, std::memory_order_relaxed);
-    if (depth != 0) return;
-    if (base::KernelBarrier::is_available()) {
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
-    if (state_.load(std::memory_order_seq_cst) != kOpen) wait_outside(*seat);
+    if (!step_in(*seat)) wait_outside(*seat);
   }
   static void leave() {
     Seat* const seat = seat_;
     if (seat <= seats_) return leave_shared();
-    const std::uint32_t depth = seat->depth.load(std::memory_order_relaxed);
-    seat->depth.store(depth - 1, std::memory_order_release);
+    const std::uint64_t word = seat->word.load(std::memory_order_relaxed);
+    seat->word.store(word - 1, std::memory_order_release);
   }
+  // The same for what can be left undone: false, without waiting, where the gate is not open.
+  [[nodiscard]] static bool try_enter();
+
+  // Calls that have passed, ever, of all threads; one under way counts. Grows, and may go round.
+  [[nodiscard]] static std::uint64_t passes();
 
   // By one thread, which is not inside. True: nobody is inside, and whoever comes waits. False:
   // somebody stayed inside for `most_us`, or grew impatient outside; the gate is open.
@@ -58,12 +55,27 @@ class Gate {
 
  private:
   enum State : std::uint32_t { kOpen, kClosing, kShut };
+  // A thread's word: how often it has passed, above how deep it is inside.
   struct alignas(64) Seat {
-    std::atomic<std::uint32_t> depth;
+    std::atomic<std::uint64_t> word;
     std::atomic<bool> taken;
   };
+  static constexpr std::uint64_t kPass = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t kDepth = kPass - 1;
   static constexpr unsigned kSeats = 2048;
 
+  // False: the gate is not open. Inside all the same.
+  [[nodiscard]] static bool step_in(Seat& seat) {
+    const std::uint64_t word = seat.word.load(std::memory_order_relaxed);
+    seat.word.store(word + kPass + 1, std::memory_order_relaxed);
+    if ((word & kDepth) != 0) return true;
+    if (base::KernelBarrier::is_available()) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    return state_.load(std::memory_order_seq_cst) == kOpen;
+  }
   static void enter_slowly();
   static void take_seat();
   static void leave_shared();
@@ -78,6 +90,22 @@ class Gate {
   static void (*wanted_)();
   static Seat seats_[kSeats];                 // the first is shared by threads that found no other
   static constinit thread_local Seat* seat_;  // null: the thread was not here yet
+};
+
+// Housekeeping that may touch device memory, for a scope; not while memory is on the move.
+class TryThrough {
+ public:
+  TryThrough() : up_(Gate::is_up()), inside_(!up_ || Gate::try_enter()) {}
+  ~TryThrough() {
+    if (up_ && inside_) Gate::leave();
+  }
+  TryThrough(const TryThrough&) = delete;
+  TryThrough& operator=(const TryThrough&) = delete;
+  explicit operator bool() const { return inside_; }
+
+ private:
+  bool up_;
+  bool inside_;
 };
 
 // A call that may touch device memory, for a scope.

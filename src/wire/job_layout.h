@@ -116,6 +116,7 @@ enum class Refusal : std::uint32_t {
   kHostMemory,  // the host has no memory for it
   kCardMemory,  // the card has no room for it
   kDriver,      // the driver refused a step
+  kStays,       // the job was started so that it is parked by nobody
 };
 
 // Parking of one process: what is asked of it and what it says. See src/ledger/parking.h.

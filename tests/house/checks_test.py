@@ -99,12 +99,14 @@ class CudaWalk(CheckTest):
               "CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);\n"
               "CUresult CUDAAPI cuTakeSome(CUdeviceptr *out,\n    size_t n);\n"
               "CUresult CUDAAPI cuEventCreate(CUevent *phEvent);\n")
+    ROWS = "HOOK(cuMemAlloc, 2000, kDevice)\nHOOK(cuTakeSome, 13000, kDevice)\n"
+    ALLOWED = "# kept short\nholds no memory:\n  cuEventCreate\n"
 
     def setUp(self):
         super().setUp()
         self.header = self.write("cuda.h", self.HEADER)
-        self.write("src/driver/hooks.def", "HOOK(cuMemAlloc, 2000, kDevice)\nHOOK(cuTakeSome, 13000, kDevice)\n")
-        self.write("tools/check/cuda_walk_allowed.txt", "# kept short\nholds no memory:\n  cuEventCreate\n")
+        self.write("src/driver/hooks.def", self.ROWS)
+        self.write("tools/check/cuda_walk_allowed.txt", self.ALLOWED)
 
     def test_complete_table_passes(self):
         self.assert_passes("cuda_walk.py", self.root, self.header)
@@ -120,15 +122,28 @@ class CudaWalk(CheckTest):
     def test_call_with_an_address_needs_a_row(self):
         self.write("cuda.h", self.HEADER + "CUresult CUDAAPI cuTouch(CUdeviceptr at, size_t n);\n")
         self.assert_fails("cuTouch: can change or touch device memory", "cuda_walk.py", self.root, self.header)
-        with open(os.path.join(self.root, "src/driver/hooks.def"), "a", encoding="utf-8") as table:
-            table.write("GATED(cuTouch, 13000)\n")
+        self.write("src/driver/hooks.def", self.ROWS + "GATED(cuTouch, 13000)\n")
         self.assert_passes("cuda_walk.py", self.root, self.header)
 
-    def test_one_version_at_the_gate_and_another_past_it_fails(self):
-        self.write("src/driver/exports-cuda.txt", "cuTouch cuTouch_v2_ptsz cuMemAlloc_v2\n")
-        with open(os.path.join(self.root, "src/driver/hooks.def"), "a", encoding="utf-8") as table:
-            table.write("GATED(cuTouch, 13000)\n")
-        self.assert_fails("cuTouch_v2_ptsz: has no row", "cuda_walk.py", self.root, self.header)
+    def test_attribute_that_names_addresses_needs_a_row(self):
+        self.write("cuda.h", self.HEADER + "CUresult CUDAAPI cuKeep(CUstream stream, const CUstreamAttrValue *value);\n")
+        self.assert_fails("cuKeep: can change or touch device memory", "cuda_walk.py", self.root, self.header)
+
+    def test_one_version_with_a_row_and_another_without_fails(self):
+        for row in ("GATED(cuTouch, 13000)\n", "HOOK(cuTouch, cuTouch, 13000, blocks, -, -)\n"):
+            with self.subTest(row):
+                self.write("src/driver/exports-cuda.txt", "cuTouch\ncuTouch_v2_ptsz\n")
+                self.write("src/driver/hooks.def", self.ROWS + row)
+                self.assert_fails("cuTouch_v2_ptsz: has no row", "cuda_walk.py", self.root, self.header)
+                self.write("tools/check/cuda_walk_allowed.txt", "holds no memory:\n  cuEventCreate cuTouch_v2_ptsz\n")
+                self.assert_passes("cuda_walk.py", self.root, self.header)
+                self.write("tools/check/cuda_walk_allowed.txt", self.ALLOWED)
+
+    def test_export_that_the_header_does_not_declare_needs_a_row_or_a_reason(self):
+        self.write("src/driver/exports-cuda.txt", "cuInit\ncuGLTakeSome_v2\n")
+        self.assert_fails("cuGLTakeSome: is exported by drivers", "cuda_walk.py", self.root, self.header)
+        self.write("tools/check/cuda_walk_allowed.txt", self.ALLOWED.replace("cuEventCreate", "cuEventCreate cuGLTakeSome"))
+        self.assert_passes("cuda_walk.py", self.root, self.header)
 
     def test_excuse_for_a_governed_call_fails(self):
         self.write("tools/check/cuda_walk_allowed.txt", "no memory:\n cuEventCreate cuMemAlloc\n")

@@ -1,0 +1,320 @@
+#include "interpose/parking.h"
+
+#include <time.h>
+
+#include "base/hold.h"
+#include "interpose/block.h"
+#include "interpose/caretaker.h"
+#include "interpose/elastic.h"
+#include "interpose/job.h"
+#include "interpose/measure.h"
+#include "interpose/own_pools.h"
+#include "interpose/room.h"
+#include "ledger/parking.h"
+#include "residency/gate.h"
+
+namespace vram::interpose {
+namespace {
+
+using driver::real;
+using ledger::Move;
+using ledger::MoveRequest;
+using residency::Gate;
+using wire::Place;
+using wire::Refusal;
+
+// How long calls of the program may stay inside before the attempt is given up.
+constexpr std::uint64_t kUntilAllAreOut_us = 2'000'000;
+constexpr std::uint32_t kUntilAskedAgain_ms = 1000;
+
+std::uint64_t boot_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+ParkingState& state() { return process().parking; }
+
+void set_place(Place place) {
+  own_parking().since_ns.store(boot_ns(), std::memory_order_relaxed);
+  own_parking().place.store(place, std::memory_order_release);
+}
+
+// Work that was submitted is done. Contexts do not end meanwhile.
+void wait_for_work() {
+  const CaretakerAway away;
+  const base::Hold hold(process().ending_context);
+  process().contexts.for_each([](std::uint64_t context, std::uint64_t value) {
+    CUcontext popped = nullptr;
+    if (value == 0 || real.cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(context)) != 0) return;
+    (void)real.cuCtxSynchronize();
+    (void)real.cuCtxPopCurrent_v2(&popped);
+  });
+}
+
+bool holds_managed_memory() {
+  bool any = false;
+  process().blocks.for_each([&](std::uint64_t, std::uint64_t value) {
+    any = any || unpack_block(value).kind == Kind::kManaged;
+  });
+  return any;
+}
+
+Refusal why_not() {
+  Process& self = process();
+  if (job()->header.stays != 0) return Refusal::kStays;
+  if (self.captures.load(std::memory_order_acquire) != 0) return Refusal::kCapture;
+  if (shares_memory()) return Refusal::kShared;
+  return holds_managed_memory() ? Refusal::kManaged : Refusal::kNone;
+}
+
+// Nobody is inside, and nothing that was submitted is under way.
+Refusal shut_the_gate() {
+  wait_for_work();
+  {
+    const CaretakerAway away;
+    if (!Gate::close(kUntilAllAreOut_us)) return Refusal::kBusy;
+  }
+  const Refusal refusal = why_not();
+  if (refusal != Refusal::kNone) return refusal;
+  wait_for_work();
+  return Gate::shut() ? Refusal::kNone : Refusal::kBusy;
+}
+
+std::uint64_t both(const ParkingState::Away& away) { return away.program + away.pools; }
+
+template <typename Visit>
+void for_devices(Visit visit) {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    if (both(state().away[d]) != 0) visit(self.device[d], state().away[d]);
+  }
+}
+
+// What is on the cards now is pending, until it is known whether it went.
+std::uint64_t begin_release() {
+  std::uint64_t total = 0;
+  for (std::uint32_t d = 0; d < process().device_count; ++d) {
+    const residency::ElasticMemory& memory = *elastic_memory();
+    state().away[d] = {memory.bytes(d, Owner::kProgram), memory.bytes(d, Owner::kPool)};
+  }
+  for_devices([&](Device& device, const ParkingState::Away& away) {
+    device.account.begin_release(both(away));
+    total += both(away);
+  });
+  return total;
+}
+
+void add_parts(const Device& device, const ParkingState::Away& away, std::int64_t sign) {
+  device.account.add_part(wire::Part::kVirtual, sign * static_cast<std::int64_t>(away.program));
+  device.account.add_part(wire::Part::kPools, sign * static_cast<std::int64_t>(away.pools));
+}
+
+void end_release() {
+  for_devices([](Device& device, const ParkingState::Away& away) {
+    add_parts(device, away, -1);
+    device.account.end_release(both(away));
+  });
+  state().charged = false;
+}
+
+void keep() {
+  for_devices(
+      [](Device& device, const ParkingState::Away& away) { device.account.keep(both(away)); });
+  state().charged = true;
+}
+
+Refusal move_out() {
+  wire::Parking& parking = own_parking();
+  const std::uint64_t start = boot_ns();
+  parking.moved.store(0, std::memory_order_relaxed);
+  parking.bytes.store(begin_release(), std::memory_order_relaxed);
+  const Refusal refusal = elastic_memory()->park(&parking.moved);
+  if (refusal != Refusal::kNone) {
+    keep();
+    return refusal;
+  }
+  end_release();
+  parking.move_us.store((boot_ns() - start) / 1000, std::memory_order_relaxed);
+  parking.times.fetch_add(1, std::memory_order_relaxed);
+  return refusal;
+}
+
+void come_home() {
+  own_parking().bytes.store(0, std::memory_order_relaxed);
+  for (ParkingState::Away& away : state().away) away = {};
+  state().wanted.store(false, std::memory_order_relaxed);
+  set_place(Place::kCard);
+  Gate::open();
+}
+
+Refusal send_away() {
+  if (is_away()) return Refusal::kNone;
+  Refusal refusal = why_not();
+  if (refusal != Refusal::kNone) return refusal;
+  set_place(Place::kParking);
+  trim_own_pools();
+  refusal = shut_the_gate();
+  if (refusal == Refusal::kNone) refusal = move_out();
+  if (refusal == Refusal::kNone) {
+    set_place(Place::kHost);
+  } else if (elastic_memory()->is_parked()) {
+    // The driver failed half-way: back it goes.
+    set_place(Place::kHost);
+    want_memory();
+  } else {
+    come_home();
+  }
+  return refusal;
+}
+
+// True: every account has room. What is reserved is pending.
+bool reserve_all() {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    const std::uint64_t bytes = both(state().away[d]);
+    if (bytes == 0 || self.device[d].account.try_reserve(bytes)) continue;
+    while (d-- > 0) {
+      const std::uint64_t reserved = both(state().away[d]);
+      if (reserved != 0) self.device[d].account.roll_back(reserved);
+    }
+    return false;
+  }
+  return true;
+}
+
+// Whether the cards may have room. Where nobody gives it, trying tells.
+bool ask_for_all() {
+  const CaretakerAway away;
+  bool granted = true;
+  for_devices([&](Device& device, const ParkingState::Away& bytes) {
+    if (!granted) return;
+    granted = ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
+  });
+  return granted;
+}
+
+Refusal move_in() {
+  wire::Parking& parking = own_parking();
+  const std::uint64_t start = boot_ns();
+  set_place(Place::kRestoring);
+  parking.moved.store(0, std::memory_order_relaxed);
+  const Refusal refusal = elastic_memory()->restore(&parking.moved);
+  if (refusal == Refusal::kNone) {
+    parking.move_us.store((boot_ns() - start) / 1000, std::memory_order_relaxed);
+  }
+  return refusal;
+}
+
+Refusal bring_back() {
+  if (!state().charged && (!ask_for_all() || !reserve_all())) {
+    set_place(Place::kWaiting);
+    return Refusal::kCardMemory;
+  }
+  const Refusal refusal = move_in();
+  if (refusal != Refusal::kNone) {
+    if (!state().charged) {
+      for_devices([](Device& device, const ParkingState::Away& away) {
+        device.account.roll_back(both(away));
+      });
+    }
+    set_place(Place::kWaiting);
+    return refusal;
+  }
+  if (!state().charged) {
+    for_devices([](Device& device, const ParkingState::Away& away) {
+      add_parts(device, away, 1);
+      device.account.commit(both(away));
+    });
+  }
+  state().charged = true;
+  come_home();
+  return refusal;
+}
+
+// Idle from the moment that the card had done what was submitted last. A program that submits pays
+// nothing for this; one that has just stopped is waited for, once.
+void watch_activity() {
+  wire::Parking& parking = own_parking();
+  const std::uint64_t passes = Gate::passes();
+  if (passes != state().passes) {
+    state().passes = passes;
+    parking.idle_ns.store(0, std::memory_order_relaxed);
+    return;
+  }
+  if (parking.idle_ns.load(std::memory_order_relaxed) != 0 || is_away() ||
+      process().captures.load(std::memory_order_acquire) != 0) {
+    return;
+  }
+  wait_for_work();
+  if (Gate::passes() == passes) parking.idle_ns.store(boot_ns(), std::memory_order_relaxed);
+}
+
+bool is_due_by_itself() {
+  const std::uint64_t after_ms = job()->header.park_after_ms;
+  const std::uint64_t idle_ns = own_parking().idle_ns.load(std::memory_order_relaxed);
+  return after_ms != 0 && idle_ns != 0 && !is_away() && boot_ns() - idle_ns >= after_ms * 1'000'000;
+}
+
+void send_away_if_asked(const MoveRequest& request) {
+  if (request.word != 0 && request.move() == Move::kToHost) {
+    ledger::answer(own_parking(), request, send_away());
+    return;
+  }
+  if (request.word != 0 || !is_due_by_itself()) return;
+  const Refusal refusal = send_away();
+  own_parking().refusal.store(refusal, std::memory_order_relaxed);
+  // Tried again when it has idled as long once more.
+  if (refusal != Refusal::kNone) own_parking().idle_ns.store(boot_ns(), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+wire::Parking& own_parking() { return job()->parking[process().slot]; }
+
+void open_parking() {
+  state().charged = true;
+  set_place(Place::kCard);
+}
+
+bool is_away() {
+  const Place place = own_parking().place.load(std::memory_order_acquire);
+  return is_elastic() && place != Place::kNone && place != Place::kCard;
+}
+
+bool has_to_move() {
+  const MoveRequest request = ledger::open_request(own_parking());
+  return request.word != 0 || (state().wanted.load(std::memory_order_acquire) && is_away());
+}
+
+void want_memory() { state().wanted.store(true, std::memory_order_release); }
+
+void let_pass_unless_away() {
+  if (!elastic_memory()->is_parked()) come_home();
+}
+
+bool tend_parking() {
+  wire::Parking& parking = own_parking();
+  const MoveRequest request = ledger::open_request(parking);
+  if (!caretaker_has_ended()) {
+    watch_activity();
+    send_away_if_asked(request);
+  }
+  const bool back = request.word != 0 && request.move() == Move::kToCard;
+  if (back) want_memory();
+  if (is_away()) {
+    if (!state().wanted.load(std::memory_order_acquire)) return false;
+    if (bring_back() != Refusal::kNone) return true;
+  }
+  state().wanted.store(false, std::memory_order_relaxed);
+  if (back) ledger::answer(parking, request, Refusal::kNone);
+  return false;
+}
+
+std::uint64_t parked_bytes(const Device& device) {
+  if (!is_elastic() || state().charged) return 0;
+  return both(state().away[&device - process().device]);
+}
+
+}  // namespace vram::interpose

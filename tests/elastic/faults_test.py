@@ -16,8 +16,8 @@ from scene import KINDS, MIB, ElasticTest, main, option, seeded
 # What moving memory asks of the driver, and what each may answer. The scene's own looks at memory go by other functions.
 STEPS = {
     "cuMemCreate": (2, 999), "cuMemMap": (2, 1, 999), "cuMemSetAccess": (2, 999), "cuMemUnmap": (999,), "cuMemRelease": (999,),
-    "cuMemAddressReserve": (2,), "cuMemcpyDtoHAsync_v2": (2, 999), "cuMemcpyHtoDAsync_v2": (2, 999), "cuStreamSynchronize": (999,),
-    "cuStreamCreate": (2, 999), "cuMemHostRegister_v2": (2, 712), "cuMemHostUnregister": (999,), "cuCtxPushCurrent_v2": (999,),
+    "cuMemAddressReserve": (2,), "cuMemcpyDtoHAsync_v2": (2, 999), "cuMemcpyHtoDAsync_v2": (2, 999),
+    "cuStreamSynchronize": (999,), "cuStreamCreate": (2, 999), "cuMemHostRegister_v2": (2, 712), "cuMemHostUnregister": (999,), "cuCtxPushCurrent_v2": (999,),
     "cuCtxSynchronize": (999,)}
 # A fault that comes every n-th call must let something through; a step is called this often in a move at most.
 TRIES = 200

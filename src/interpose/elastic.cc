@@ -15,8 +15,9 @@ namespace {
 using driver::real;
 using residency::ElasticMemory;
 
-// A context that lives on the card: the primary one where there is one.
-CUcontext context_of(CUdevice ordinal) {
+}  // namespace
+
+CUcontext context_on(CUdevice ordinal) {
   Process& self = process();
   unsigned flags = 0;
   int active = 0;
@@ -34,6 +35,8 @@ CUcontext context_of(CUdevice ordinal) {
   return found;
 }
 
+namespace {
+
 residency::Calls calls() {
   residency::Calls calls{};
   calls.create = real.cuMemCreate;
@@ -50,7 +53,7 @@ residency::Calls calls() {
   calls.context_pop = real.cuCtxPopCurrent_v2;
   calls.host_register = real.cuMemHostRegister_v2;
   calls.host_unregister = real.cuMemHostUnregister;
-  calls.context_of = context_of;
+  calls.context_of = context_on;
   return calls;
 }
 

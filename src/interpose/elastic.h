@@ -17,6 +17,9 @@ using residency::Owner;
 // When this process has joined its job. False: there is no room for the tables.
 [[nodiscard]] bool join_elastic(Process& self);
 
+// A context that lives on the card: the primary one where there is one. Null: there is none.
+CUcontext context_on(CUdevice ordinal);
+
 // Null: the job is not elastic.
 inline residency::ElasticMemory* elastic_memory() {
   return process().elastic.load(std::memory_order_acquire);

@@ -183,13 +183,30 @@ bool reserve_all() {
   return true;
 }
 
-// Whether the cards may have room. Where nobody gives it, trying tells.
+// False: it is known that the card has less than this free.
+bool may_have_room(std::uint32_t ordinal, std::uint64_t bytes) {
+  CUcontext popped = nullptr;
+  CUcontext const context = context_on(static_cast<CUdevice>(ordinal));
+  if (context == nullptr || real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) return true;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const bool known = real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS;
+  (void)real.cuCtxPopCurrent_v2(&popped);
+  return !known || bytes <= free;
+}
+
+// Whether the cards have room, asked of the daemon first. Another process may be faster all the
+// same; then the driver says so.
 bool ask_for_all() {
-  const CaretakerAway away;
   bool granted = true;
   for_devices([&](Device& device, const ParkingState::Away& bytes) {
     if (!granted) return;
-    granted = ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
+    {
+      const CaretakerAway away;
+      granted = ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
+    }
+    const auto ordinal = static_cast<std::uint32_t>(&device - process().device);
+    granted = granted && may_have_room(ordinal, both(bytes));
   });
   return granted;
 }

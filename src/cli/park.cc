@@ -6,12 +6,12 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/duration.h"
-#include "cli/job_list.h"
-#include "cli/job_pages.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
 #include "cli/parking_text.h"
+#include "host/duration.h"
+#include "host/job_list.h"
+#include "host/job_pages.h"
+#include "host/limit_text.h"
 #include "ledger/parking.h"
 #include "ledger/world.h"
 #include "probe/process.h"

@@ -11,14 +11,14 @@
 #include "cli/context_cost.h"
 #include "cli/executable.h"
 #include "cli/framework_env.h"
-#include "cli/host.h"
-#include "cli/install_layout.h"
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/settings.h"
 #include "cli/steering.h"
 #include "cli/summary.h"
 #include "cli/visibility.h"
+#include "host/host.h"
+#include "host/install_layout.h"
 
 namespace vram::cli {
 namespace {

@@ -1,8 +1,8 @@
-#include "cli/duration.h"
+#include "host/duration.h"
 
 #include <gtest/gtest.h>
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 std::string parsed(const std::string& text) {
@@ -35,4 +35,4 @@ TEST(Duration, IsReadInSecondsFromTenMillisecondsOn) {
 }
 
 }  // namespace
-}  // namespace vram::cli
+}  // namespace vram::host

@@ -1,9 +1,9 @@
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 
 #include "base/size_text.h"
 #include "wire/job_layout.h"
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 // What a bare number may have meant, in the order of how often people mean it.
@@ -136,4 +136,4 @@ std::uint64_t bytes_on(const base::Size& size, std::uint64_t capacity) {
   return bytes / wire::kGranule * wire::kGranule;
 }
 
-}  // namespace vram::cli
+}  // namespace vram::host

@@ -3,11 +3,11 @@
 // What of a running job is not an account of memory, mapped so that it can be changed: the header,
 // limits, who sits where, and what each process is asked.
 
-#include "cli/failure.h"
-#include "cli/job_list.h"
+#include "host/failure.h"
+#include "host/job_list.h"
 #include "wire/job_layout.h"
 
-namespace vram::cli {
+namespace vram::host {
 
 class JobPages {
  public:
@@ -28,4 +28,4 @@ class JobPages {
 
 Result<JobPages> open_for_writing(const JobInfo& job);
 
-}  // namespace vram::cli
+}  // namespace vram::host

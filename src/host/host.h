@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/failure.h"
-#include "cli/install_layout.h"
+#include "host/failure.h"
+#include "host/install_layout.h"
 #include "probe/nvml.h"
 
-namespace vram::cli {
+namespace vram::host {
 
 struct Host {
   std::unique_ptr<probe::Nvml> nvml;
@@ -34,4 +34,4 @@ base::Expected<Host, HostFailure> read_host(const std::optional<std::string>& si
 // "2x24GiB", "24GiB", "1x24GiB,1x1.5TB" in the one form that the simulator surely reads: whole MiB.
 Result<std::string> read_simulation(const std::string& text, const std::string& source);
 
-}  // namespace vram::cli
+}  // namespace vram::host

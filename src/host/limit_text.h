@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/size.h"
-#include "cli/failure.h"
+#include "host/failure.h"
 
-namespace vram::cli {
+namespace vram::host {
 
 // "4GiB", "40%": for every card; "0=4GiB,GPU-6d9d=40%": for the cards named, by their number in
 // `vram devices` or the beginning of their UUID.
@@ -40,4 +40,4 @@ std::string format_limit(const Limit& limit);
 // Bytes of a size on a card of this capacity, in whole granules of the ledger.
 std::uint64_t bytes_on(const base::Size& size, std::uint64_t capacity);
 
-}  // namespace vram::cli
+}  // namespace vram::host

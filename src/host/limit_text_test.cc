@@ -1,10 +1,10 @@
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 
 #include <gtest/gtest.h>
 
 #include "wire/job_layout.h"
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 constexpr std::uint64_t kMi = 1024UL * 1024, kGi = kMi * 1024;
@@ -101,4 +101,4 @@ TEST(LimitText, BytesOnACardAreWholeGranules) {
 }
 
 }  // namespace
-}  // namespace vram::cli
+}  // namespace vram::host

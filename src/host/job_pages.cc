@@ -1,4 +1,4 @@
-#include "cli/job_pages.h"
+#include "host/job_pages.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace vram::cli {
+namespace vram::host {
 
 JobPages::~JobPages() {
   if (job_ != nullptr) munmap(job_, kSize);
@@ -32,4 +32,4 @@ Result<JobPages> open_for_writing(const JobInfo& job) {
   return JobPages(at);
 }
 
-}  // namespace vram::cli
+}  // namespace vram::host

@@ -1,11 +1,11 @@
-#include "cli/host.h"
+#include "host/host.h"
 
 #include <cstdlib>
 
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 #include "wire/job_layout.h"
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 // A context takes half of it, and a card that holds nothing is no use.
@@ -99,4 +99,4 @@ base::Expected<Host, HostFailure> read_host(const std::optional<std::string>& si
   return host;
 }
 
-}  // namespace vram::cli
+}  // namespace vram::host

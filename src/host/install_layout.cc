@@ -1,10 +1,10 @@
-#include "cli/install_layout.h"
+#include "host/install_layout.h"
 
 #include <unistd.h>
 
 #include <filesystem>
 
-namespace vram::cli {
+namespace vram::host {
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
@@ -29,4 +29,4 @@ InstallLayout find_install_layout(const std::string& executable_folder) {
           sim + "/libnvidia-ml.so.1", sim + "/runtime"};
 }
 
-}  // namespace vram::cli
+}  // namespace vram::host

@@ -1,9 +1,9 @@
-#include "cli/duration.h"
+#include "host/duration.h"
 
 #include <cstdio>
 #include <cstdlib>
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 struct Unit {
@@ -49,4 +49,20 @@ std::string format_us(std::uint64_t us) {
   return text;
 }
 
-}  // namespace vram::cli
+std::string format_ms(std::uint64_t ms) {
+  constexpr std::uint64_t kSecond = 1000, kMinute = 60 * kSecond, kHour = 60 * kMinute;
+  if (ms % kHour == 0) return std::to_string(ms / kHour) + "h";
+  if (ms % kMinute == 0) return std::to_string(ms / kMinute) + "min";
+  if (ms % kSecond == 0) return std::to_string(ms / kSecond) + "s";
+  return std::to_string(ms) + "ms";
+}
+
+std::string say_ms(std::uint64_t ms) {
+  const std::uint64_t s = ms / 1000;
+  if (s < 120) return std::to_string(s) + " s";
+  if (s < 120 * 60) return std::to_string(s / 60) + " min";
+  if (s < 48 * 3600) return std::to_string(s / 3600) + " h";
+  return std::to_string(s / (24 * 3600)) + " days";
+}
+
+}  // namespace vram::host

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace vram::cli {
+namespace vram::host {
 
 struct InstallLayout {
   std::string driver;      // stands in for libcuda.so.1 in governed programs
@@ -23,4 +23,4 @@ std::string executable_folder();
 
 bool exists(const std::string& path);
 
-}  // namespace vram::cli
+}  // namespace vram::host

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/failure.h"
+#include "host/failure.h"
 
-namespace vram::cli {
+namespace vram::host {
 
 // "60s", "500ms", "1.5min", "1h"; from a millisecond to a day, in milliseconds. `source` is named
 // in messages: "--timeout".
@@ -16,4 +16,10 @@ Result<std::uint64_t> parse_duration(const std::string& text, const std::string&
 // "0.74s", "3.1ms".
 std::string format_us(std::uint64_t us);
 
-}  // namespace vram::cli
+// "500ms", "90s", "10min", "4h": the largest unit of which it is a whole number. Can be typed back.
+std::string format_ms(std::uint64_t ms);
+
+// "4 h", "12 min", "3 s": how long something lasted, as people say it.
+std::string say_ms(std::uint64_t ms);
+
+}  // namespace vram::host

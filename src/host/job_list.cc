@@ -1,4 +1,4 @@
-#include "cli/job_list.h"
+#include "host/job_list.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,11 +18,12 @@
 #include "base/process_identity.h"
 #include "ledger/credits.h"
 #include "ledger/ledger.h"
+#include "ledger/parking.h"
 #include "ledger/slots.h"
 #include "probe/process.h"
 #include "wire/job_file.h"
 
-namespace vram::cli {
+namespace vram::host {
 namespace {
 
 constexpr const char* kShared = "/dev/shm";
@@ -59,29 +60,6 @@ wire::FileError copy_file(int fd, wire::Job* job) {
     if (!copy_part(fd, job, at, size)) return wire::FileError::kNotAJob;
   }
   return wire::FileError::kNone;
-}
-
-struct Folder {
-  std::string path;
-  std::uint32_t owner;
-};
-
-std::vector<Folder> state_folders() {
-  char own[wire::kPathSize];
-  wire::state_folder(own);
-  std::vector<Folder> folders{{own, geteuid()}};
-  if (geteuid() != 0 || std::getenv("VRAM_STATE_DIR") != nullptr) return folders;
-  DIR* entries = opendir(kShared);
-  if (entries == nullptr) return folders;
-  while (const dirent* entry = readdir(entries)) {
-    unsigned uid = 0;
-    int end = 0;
-    const std::string name = entry->d_name;
-    if (std::sscanf(name.c_str(), "vram-%u%n", &uid, &end) != 1 || name[end] != '\0') continue;
-    if (uid != geteuid()) folders.push_back({std::string(kShared) + "/" + name, uid});
-  }
-  closedir(entries);
-  return folders;
 }
 
 template <std::size_t N>
@@ -158,6 +136,7 @@ JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
   device.used = ledger::in_use(job, at, ledger::total_bytes(job, at));
   device.peak = std::max(account.peak.load(), device.used);
   device.limit = account.limit.load();
+  device.reserve = __atomic_load_n(&account.reserve, __ATOMIC_ACQUIRE);
   device.denials = account.denials.load();
   for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     if (!ledger::occupied(ledger::identity_in(job, slot))) continue;
@@ -165,6 +144,33 @@ JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
     if (process.peak != 0 || process.denials != 0) device.processes.push_back(std::move(process));
   }
   return device;
+}
+
+JobShare read_share(wire::Job& job, std::uint32_t device, std::uint32_t slot) {
+  const ledger::Account account(&job, device, slot, &ledger::real_world());
+  const std::uint64_t all = ledger::share_bytes(job, device, slot);
+  const std::uint64_t pending = account.own_pending(), context = account.context_bytes();
+  return {all > pending ? all - pending : 0, all > context ? all - context : 0};
+}
+
+JobMember read_member(const wire::Job& job, std::uint32_t slot, const ledger::Owner& owner) {
+  const wire::Parking& parking = job.parking[slot];
+  JobMember member;
+  member.slot = slot;
+  member.owner = owner;
+  member.program = program_of(text_of(job.process[slot].command));
+  member.place = parking.place.load();
+  member.refusal = parking.refusal.load();
+  member.asked = ledger::open_request(parking).word != 0;
+  member.parked = member.place == wire::Place::kCard ? 0 : parking.bytes.load();
+  member.moved = parking.moved.load();
+  member.move_us = parking.move_us.load();
+  member.since_ns = parking.since_ns.load();
+  member.idle_ns = parking.idle_ns.load();
+  if (owner.pid_namespace == base::own_pid_namespace()) {
+    member.pid = base::pid_of(owner.identity);
+  }
+  return member;
 }
 
 JobInfo read_job(wire::Job& job) {
@@ -177,6 +183,9 @@ JobInfo read_job(wire::Job& job) {
   info.command = text_of(header.command);
   info.created_unix_ns = header.created_unix_ns;
   info.elastic = header.pools == wire::Pools::kElastic;
+  info.stays = header.stays != 0;
+  info.park_after_ms = header.park_after_ms;
+  info.admission = header.admission.load();
   if (header.runner_pid_namespace == base::own_pid_namespace() &&
       alive(header.runner_identity, header.runner_pid_namespace)) {
     info.main_pid = base::pid_of(header.runner_identity);
@@ -184,16 +193,15 @@ JobInfo read_job(wire::Job& job) {
   for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     const ledger::Owner owner = ledger::owner_of(job, slot);
     if (!ledger::occupied(owner.identity)) continue;
-    JobMember member{slot, owner, std::nullopt, program_of(text_of(job.process[slot].command))};
-    if (owner.pid_namespace == base::own_pid_namespace()) {
-      member.pid = base::pid_of(owner.identity);
-      info.pids.push_back(*member.pid);
-    }
-    info.members.push_back(std::move(member));
+    info.members.push_back(read_member(job, slot, owner));
+    if (info.members.back().pid) info.pids.push_back(*info.members.back().pid);
   }
   for (std::uint32_t d = 0; d < wire::kMaxDevices; ++d) {
     if (job.device[d].key.load() == 0) continue;
     info.devices.push_back(read_job_device(job, d));
+    for (JobMember& member : info.members) {
+      member.shares.push_back(read_share(job, d, member.slot));
+    }
     if (info.devices.back().card.name == kSimulatedCard) info.simulated = true;
   }
   return info;
@@ -234,7 +242,7 @@ void read_file(const std::string& path, std::uint32_t owner, JobList* list) {
   }
 }
 
-void read_folder(const Folder& folder, JobList* list) {
+void read_folder(const StateFolder& folder, JobList* list) {
   DIR* entries = opendir(folder.path.c_str());
   if (entries == nullptr) return;
   while (const dirent* entry = readdir(entries)) {
@@ -258,9 +266,29 @@ std::string format_uuid(const std::uint8_t* bytes) {
   return text;
 }
 
-JobList list_jobs() {
+std::vector<StateFolder> state_folders() {
+  char own[wire::kPathSize];
+  wire::state_folder(own);
+  std::vector<StateFolder> folders{{own, geteuid()}};
+  if (geteuid() != 0 || std::getenv("VRAM_STATE_DIR") != nullptr) return folders;
+  DIR* entries = opendir(kShared);
+  if (entries == nullptr) return folders;
+  while (const dirent* entry = readdir(entries)) {
+    unsigned uid = 0;
+    int end = 0;
+    const std::string name = entry->d_name;
+    if (std::sscanf(name.c_str(), "vram-%u%n", &uid, &end) != 1 || name[end] != '\0') continue;
+    if (uid != geteuid()) folders.push_back({std::string(kShared) + "/" + name, uid});
+  }
+  closedir(entries);
+  return folders;
+}
+
+JobList list_jobs() { return list_jobs(state_folders()); }
+
+JobList list_jobs(const std::vector<StateFolder>& folders) {
   JobList list;
-  for (const Folder& folder : state_folders()) read_folder(folder, &list);
+  for (const StateFolder& folder : folders) read_folder(folder, &list);
   std::sort(list.jobs.begin(), list.jobs.end(), [](const JobInfo& a, const JobInfo& b) {
     return a.created_unix_ns < b.created_unix_ns;
   });
@@ -286,4 +314,4 @@ Result<JobInfo> find_job(const JobList& list, const std::string& text) {
   return Failure{"'" + text + "' is the name of several jobs (" + ids + "); use an id"};
 }
 
-}  // namespace vram::cli
+}  // namespace vram::host

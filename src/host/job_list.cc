@@ -128,6 +128,7 @@ JobProcess read_job_process(wire::Job& job, std::uint32_t device, std::uint32_t 
 JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
   const wire::DeviceAccount& account = job.device[at];
   JobDevice device;
+  device.account = at;
   device.card.index = account.index;
   device.card.uuid = format_uuid(account.uuid);
   device.card.name = text_of(account.name);
@@ -161,6 +162,7 @@ JobMember read_member(const wire::Job& job, std::uint32_t slot, const ledger::Ow
   member.program = program_of(text_of(job.process[slot].command));
   member.place = parking.place.load();
   member.refusal = parking.refusal.load();
+  member.times = parking.times.load();
   member.asked = ledger::open_request(parking).word != 0;
   member.parked = member.place == wire::Place::kCard ? 0 : parking.bytes.load();
   member.moved = parking.moved.load();

@@ -59,7 +59,7 @@ struct JobMember {
   std::string program;              // without its folder and arguments
   wire::Place place = wire::Place::kNone;
   wire::Refusal refusal = wire::Refusal::kNone;  // of the last request it dealt with
-  std::uint32_t times = 0;  // parked, ever
+  std::uint32_t times = 0;                       // parked, ever
   bool asked = false;                            // a request that it has not dealt with is open
   std::uint64_t parked = 0, moved = 0;           // bytes in host memory or moving; there already
   std::uint64_t move_us = 0, since_ns = 0, idle_ns = 0;  // as in wire::Parking

@@ -53,10 +53,6 @@ Result<int> hold_folder(const std::string& folder, Audience audience) {
 
 Result<int> bind_socket(const std::string& path, Audience audience) {
   sockaddr_un address{};
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return Failure{"--socket: '" + path + "' is longer than a socket's path may be (" +
-                   std::to_string(sizeof address.sun_path - 1) + "); choose a shorter one"};
-  }
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size());
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -93,6 +89,10 @@ Result<Listener> listen_at(const std::string& path, Audience audience) {
           "(ListenSequentialPacket=)"};
     }
     return Listener(inherited, -1);
+  }
+  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return Failure{"--socket: '" + path + "' is longer than a socket's path may be (" +
+                   std::to_string(sizeof(sockaddr_un::sun_path) - 1) + "); choose a shorter one"};
   }
   const Result<int> hold = hold_folder(folder_of(path), audience);
   if (!hold) return hold.error();

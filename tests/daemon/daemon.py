@@ -121,8 +121,8 @@ class DaemonTest(CommandTest):
     def call(self, path=None):
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(line.close)
-        line.settimeout(20)
         line.connect(path or self.socket)
+        line.settimeout(20)
         return line
 
     def ask(self, packet, path=None):
@@ -132,7 +132,10 @@ class DaemonTest(CommandTest):
 
     def is_alive(self):
         """A daemon answers."""
-        return self.ask(request(STATUS)).verdict == GRANTED
+        try:
+            return self.ask(request(STATUS)).verdict == GRANTED
+        except OSError:
+            return False
 
     @staticmethod
     def kill(process):

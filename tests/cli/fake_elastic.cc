@@ -119,7 +119,9 @@ class Process {
     if (script_.hold == 0) return;
     take(script_.hold);
     if (script_.idle_s >= 0) {
-      parking_.idle_ns.store(now_ns() - static_cast<std::uint64_t>(script_.idle_s) * 1'000'000'000);
+      // A host that started later than that has been idle since.
+      const auto idle_ns = static_cast<std::uint64_t>(script_.idle_s) * 1'000'000'000;
+      parking_.idle_ns.store(now_ns() > idle_ns ? now_ns() - idle_ns : 1);
     }
     arrive(Place::kCard);
   }

@@ -14,40 +14,40 @@ QUICK = 'idle_after = "100ms"\nquantum = "300ms"\n'
 class Room(DaemonTest):
     def test_what_is_free_is_granted_and_nobody_is_parked(self):
         self.start_daemon()
-        self.elastic("idle", "--hold", "4096", "--idle", "600")
+        self.elastic("idle", "--hold", "4096", "--idle", "30")
         self.elastic("asker", "--hold", "1024", "--grow", "8192")
         self.assertEqual(self.grow("asker")[0], "granted")
         self.assertEqual(self.place("idle"), "card")
 
     def test_the_oldest_idle_is_parked_and_no_other(self):
         self.start_daemon()
-        for name, idle in (("younger", "60"), ("oldest", "90000"), ("middle", "600")):
+        for name, idle in (("younger", "10"), ("oldest", "90"), ("middle", "30")):
             self.elastic(name, "--hold", "6144", "--idle", idle)
         self.elastic("asker", "--hold", "1024", "--grow", "7168")
         verdict, _ = self.grow("asker")
         self.assertEqual((verdict, [self.place(name) for name in ("younger", "middle", "oldest")]),
                          ("granted", ["card", "card", "parked"]))
         job, asker = self.job("oldest")["id"], self.job("asker")["id"]
-        self.assertRegex(self.log(), rf"vramd: parked job {job} \([\w-]+, idle 25 h\): 6GiB for job {asker}'s 7GiB\n")
+        self.assertRegex(self.log(), rf"vramd: parked job {job} \([\w-]+, idle 9\d s\): 6GiB for job {asker}'s 7GiB\n")
 
     def test_one_that_gives_enough_alone_is_parked_alone(self):
         self.start_daemon()
-        self.elastic("small", "--hold", "2048", "--idle", "9000")
-        self.elastic("large", "--hold", "12288", "--idle", "600")
+        self.elastic("small", "--hold", "2048", "--idle", "60")
+        self.elastic("large", "--hold", "12288", "--idle", "30")
         self.elastic("asker", "--hold", "8192", "--grow", "8192")
         self.assertEqual((self.grow("asker")[0], self.place("small"), self.place("large")), ("granted", "card", "parked"))
 
     def test_as_many_are_parked_as_are_needed(self):
         self.start_daemon()
         for name in ("a", "b", "c"):
-            self.elastic(name, "--hold", "6144", "--idle", "600")
+            self.elastic(name, "--hold", "6144", "--idle", "30")
         self.elastic("asker", "--hold", "1024", "--grow", "16384")
         self.assertEqual((self.grow("asker")[0], [self.place(name) for name in "abc"].count("parked")), ("granted", 2))
 
     def test_nobody_is_parked_in_vain(self):
         self.start_daemon()
-        self.elastic("idle", "--hold", "6144", "--idle", "600")
-        self.elastic("stays", "--hold", "12288", "--idle", "600", run=("--no-park",))
+        self.elastic("idle", "--hold", "6144", "--idle", "30")
+        self.elastic("stays", "--hold", "12288", "--idle", "30", run=("--no-park",))
         self.elastic("asker", "--hold", "1024", "--grow", "16384")
         self.touch("asker.go")
         self.wait_for(lambda: self.read("asker.later"), "an answer")
@@ -56,7 +56,7 @@ class Room(DaemonTest):
     def test_one_at_work_is_not_parked_at_once_and_one_that_stays_never(self):
         self.start_daemon(*self.policy('quantum = "1h"\n'))
         self.elastic("work", "--hold", "10240")
-        self.elastic("stays", "--hold", "10240", "--idle", "600", run=("--no-park",))
+        self.elastic("stays", "--hold", "10240", "--idle", "30", run=("--no-park",))
         self.elastic("asker", "--hold", "1024", "--grow", "8192")
         self.touch("asker.go")
         self.wait_for(lambda: self.read("asker.later"), "an answer")
@@ -64,8 +64,8 @@ class Room(DaemonTest):
 
     def test_one_that_cannot_be_parked_is_passed_over(self):
         self.start_daemon()
-        self.elastic("shares", "--hold", "8192", "--idle", "9000", "--park", "4")
-        self.elastic("idle", "--hold", "8192", "--idle", "600")
+        self.elastic("shares", "--hold", "8192", "--idle", "60", "--park", "4")
+        self.elastic("idle", "--hold", "8192", "--idle", "30")
         self.elastic("asker", "--hold", "4096", "--grow", "8192")
         self.assertEqual((self.grow("asker")[0], self.place("shares"), self.place("idle")), ("granted", "card", "parked"))
         self.assertRegex(self.log(), r"not parked: job \w{4} \([\w-]+\): it shares memory with others\n")
@@ -78,7 +78,7 @@ class Room(DaemonTest):
     def test_a_budget_of_host_memory_is_kept(self):
         self.start_daemon(*self.policy('host_memory = "7GiB"\n'))
         for name in ("a", "b", "c"):
-            self.elastic(name, "--hold", "6144", "--idle", "600")
+            self.elastic(name, "--hold", "6144", "--idle", "30")
         self.elastic("asker", "--hold", "1024", "--grow", "16384")
         self.touch("asker.go")
         self.wait_for(lambda: self.read("asker.later"), "an answer")
@@ -87,7 +87,7 @@ class Room(DaemonTest):
     def test_no_byte_is_promised_twice(self):
         self.start_daemon()
         for name in "abcd":
-            self.elastic(name, "--hold", "3072", "--idle", "600")
+            self.elastic(name, "--hold", "3072", "--idle", "30")
         askers = [f"asker{number}" for number in range(6)]
         for name in askers:
             self.elastic(name, "--hold", "16", "--grow", "3500")
@@ -115,21 +115,18 @@ class Room(DaemonTest):
         self.wait_for(lambda: self.read("lender.later"), "an answer")
         self.assertEqual(self.place("borrower"), "card")
 
-    def test_priority_decides_before_age(self):
-        self.skipTest("one user has one priority; see users_test.py")
-
     def test_a_job_is_parked_when_it_idled_as_long_as_it_said(self):
         self.start_daemon()
-        self.elastic("notebook", "--hold", "1024", "--idle", "600", run=("--park-after", "10min"))
-        self.elastic("other", "--hold", "1024", "--idle", "600", run=("--park-after", "1h"))
+        self.elastic("notebook", "--hold", "1024", "--idle", "90", run=("--park-after", "1min"))
+        self.elastic("other", "--hold", "1024", "--idle", "30", run=("--park-after", "1h"))
         self.wait_for(lambda: self.place("notebook") == "parked", "the park")
         self.assertEqual(self.place("other"), "card")
-        self.assertRegex(self.log(), r"parked job \w{4} \([\w-]+\): 1GiB, idle 10 min, as it was started to be\n")
+        self.assertRegex(self.log(), r"parked job \w{4} \([\w-]+\): 1GiB, idle 9\d s, as it was started to be\n")
 
     def test_a_killed_daemon_loses_nothing(self):
         """It is killed while it parks for a request; the next one grants it, and knows what was admitted."""
         daemon = self.start_daemon()
-        self.elastic("slow", "--hold", "12288", "--idle", "600", "--park", "slow", run=("--reserve", "4GiB"))
+        self.elastic("slow", "--hold", "12288", "--idle", "30", "--park", "slow", run=("--reserve", "4GiB"))
         self.elastic("asker", "--hold", "8192", "--grow", "12288")
         self.touch("asker.go")
         self.wait_for(lambda: self.place("slow") == "parking", "the park")
@@ -167,7 +164,7 @@ class Turns(DaemonTest):
         self.touch("second.go")
         first, second = self.job("first")["id"], self.job("second")["id"]
         shown = self.wait_for(lambda: re.search(r"GPU 0: .*", self.vram("ps").stdout), "the turn").group(0)
-        self.assertRegex(shown, rf"^GPU 0: it is the turn of job {first} for 1\d s more; job {second} waits$")
+        self.assertRegex(shown, rf"^GPU 0: it is the turn of job {first} for (1\d|20) s more; job {second} waits$")
         turn, = self.wait_for(lambda: self.json("ps")["turns"], "the turn")
         self.assertEqual((turn["job"], turn["waiting"]), (first, second))
         self.assertTrue(0 < turn["left_ms"] <= 20000)

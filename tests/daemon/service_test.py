@@ -107,7 +107,7 @@ class Service(DaemonTest):
         self.assertRegex(self.vramd("--version").stdout, r"^vramd \d+\.\d+\.\d+\n$")
 
     def test_dry_run_tells_what_the_policy_means(self):
-        self.elastic("notebook", "--hold", "1024", "--idle", "600")
+        self.elastic("notebook", "--hold", "1024", "--idle", "30")
         job = self.job("notebook")["id"]
         user = self.user()
         result = self.vramd(*self.policy(f'[user.{user}]\npriority = 3\nreserve = "1GiB"\n'), "--dry-run")
@@ -191,7 +191,7 @@ class Service(DaemonTest):
 
     def test_a_job_file_cut_short_does_not_end_the_daemon(self):
         self.start_daemon(*self.policy('idle_after = "1ms"\n'))
-        self.elastic("notebook", "--hold", "1024", "--idle", "600", run=("--park-after", "1s"))
+        self.elastic("notebook", "--hold", "1024", "--idle", "30", run=("--park-after", "1s"))
         job = self.job("notebook")["id"]
         os.truncate(os.path.join(self.state, job + ".job"), 0)
         time.sleep(1.5)

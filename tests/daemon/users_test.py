@@ -94,7 +94,7 @@ class Users(DaemonTest):
 
     def test_another_users_job_is_neither_parked_by_hand_nor_for_room(self):
         self.serve()
-        job = self.job_of("notebook", "--hold", "12288", "--idle", "600")
+        job = self.job_of("notebook", "--hold", "12288", "--idle", "30")
         for ask in (PARK, UNPARK):
             reply = self.ask_as_other(request(ask, job=job.encode(), timeout_ms=1000))
             self.assertEqual((reply.verdict, reply.text),
@@ -113,7 +113,7 @@ class Users(DaemonTest):
 
     def test_the_policy_lets_a_user_have_what_idles(self):
         self.serve(*self.policy(f'[user.{OTHER}]\nmay_park = "idle"\n'))
-        self.job_of("notebook", "--hold", "12288", "--idle", "600")
+        self.job_of("notebook", "--hold", "12288", "--idle", "30")
         self.job_of("asker", "--hold", "8192", "--grow", "8192", other=True)
         self.assertEqual(self.grow_as("asker", True), "granted")
         self.assertEqual(self.member("notebook", False)["place"], "parked")
@@ -147,8 +147,8 @@ class Users(DaemonTest):
 
     def test_memory_of_lower_priority_goes_first(self):
         self.serve(*self.policy(f'[default]\nmay_park = "idle"\n[user.{OTHER}]\npriority = -1\n'))
-        self.job_of("high", "--hold", "8192", "--idle", "90000")
-        self.job_of("low", "--hold", "8192", "--idle", "600", other=True)
+        self.job_of("high", "--hold", "8192", "--idle", "90")
+        self.job_of("low", "--hold", "8192", "--idle", "30", other=True)
         self.job_of("asker", "--hold", "4096", "--grow", "8192")
         self.assertEqual(self.grow_as("asker", False), "granted")
         self.assertEqual((self.member("high", False)["place"], self.member("low", True)["place"]), ("card", "parked"))

@@ -64,7 +64,7 @@ class Users(DaemonTest):
         return self.member(name, other)["id"]
 
     def member(self, name, other):
-        result = self.vram("ps", "--json", environment=self.environment_of(other))
+        result = self.vram("ps", "--json", environment=self.environment_of(other), **(self.as_other() if other else {}))
 
         job, = (job for job in json.loads(result.stdout)["jobs"] if job["name"] == name)
         return {**job, "place": job["devices"][0]["processes"][0]["place"]}

@@ -103,4 +103,30 @@ Result<std::vector<std::uint64_t>> resolve_caps(const Setting<Limit>& limit,
   return caps;
 }
 
+Result<std::vector<std::uint64_t>> resolve_reserves(const Setting<Limit>& reserve,
+                                                    const std::vector<probe::Card>& visible,
+                                                    const std::vector<probe::Card>& all,
+                                                    const std::vector<std::uint64_t>& caps) {
+  const Result<BySize> sizes = sizes_by_card(reserve, all);
+  if (!sizes) return sizes.error();
+  if (reserve.layer > Layer::kSystemFile) {
+    const auto named = check_named_cards_visible(reserve, *sizes, visible, all);
+    if (!named) return named.error();
+  }
+  std::vector<std::uint64_t> reserves;
+  for (std::size_t i = 0; i < visible.size(); ++i) {
+    const probe::Card& card = visible[i];
+    const std::uint64_t bytes = bytes_for(reserve, *sizes, card);
+    reserves.push_back(bytes == wire::kUnlimited ? 0 : bytes);
+    const std::uint64_t highest = std::min(caps[i], card.capacity());
+    if (reserves.back() <= highest) continue;
+    const bool capped = caps[i] < card.capacity();
+    return Failure{reserve.origin + ": " + format_bytes(reserves.back()) + " is more than " +
+                   (capped ? "the limit on " + on_card(card) : on_card(card) + " has") + " (" +
+                   format_bytes(highest) + "); reserve that or less" +
+                   (capped ? ", or raise the limit with -m" : "")};
+  }
+  return reserves;
+}
+
 }  // namespace vram::cli

@@ -28,4 +28,10 @@ Result<std::vector<std::uint64_t>> resolve_caps(const Setting<Limit>& limit,
                                                 const std::vector<probe::Card>& all,
                                                 const ContextCostOf& context_cost);
 
+// What is reserved on each of `visible`, bytes; 0 where nothing is. Never above the cap.
+Result<std::vector<std::uint64_t>> resolve_reserves(const Setting<Limit>& reserve,
+                                                    const std::vector<probe::Card>& visible,
+                                                    const std::vector<probe::Card>& all,
+                                                    const std::vector<std::uint64_t>& caps);
+
 }  // namespace vram::cli

@@ -33,6 +33,8 @@ const std::map<std::string, std::vector<std::string>>& known_values() {
       {"--pool", {"segments", "bfc", "driver-async", "all"}},
       {"--card", {"24GiB", "80GiB", "141GiB"}},
       {"--limit", {"1GiB", "2GiB", "4GiB", "8GiB", "50%"}},
+      {"--reserve", {"1GiB", "2GiB", "4GiB", "25%"}},
+      {"--park-after", {"1min", "10min", "1h"}},
       {"--timeout", {"10s", "60s", "5min"}},
       {"--sim", {"1x24GiB", "2x24GiB", "1x141GiB"}}};
   return values;

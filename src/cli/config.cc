@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/settings.h"
 #include "cli/table.h"
+#include "host/duration.h"
 
 namespace vram::cli {
 namespace {
@@ -23,15 +24,23 @@ std::optional<std::string> limit_value(const Limit& limit) {
   return limit.empty() ? std::nullopt : std::optional(format_limit(limit));
 }
 
+std::optional<std::string> time_value(std::uint64_t ms) {
+  return ms != 0 ? std::optional(format_ms(ms)) : std::nullopt;
+}
+
 std::vector<Row> rows(const Settings& settings) {
   return {
       {"limit", limit_value(settings.limit.value), settings.limit.origin},
       {"ceiling", limit_value(settings.ceiling.value), settings.ceiling.origin},
+      {"reserve", limit_value(settings.reserve.value), settings.reserve.origin},
       {"gpu", settings.gpu.value, settings.gpu.origin},
       {"preallocation", named(settings.preallocation.value), settings.preallocation.origin},
       {"profile", named(settings.profile.value), settings.profile.origin},
       {"alloc", name_of(settings.alloc.value), settings.alloc.origin},
       {"elastic", settings.elastic.value ? "true" : "false", settings.elastic.origin},
+      {"park", settings.park.value ? "true" : "false", settings.park.origin},
+      {"park_after", time_value(settings.park_after_ms.value), settings.park_after_ms.origin},
+      {"wait", settings.wait.value ? "true" : "false", settings.wait.origin},
       {"on_failure", name_of(settings.on_failure.value), settings.on_failure.origin},
       {"quiet", settings.quiet.value ? "true" : "false", settings.quiet.origin},
       {"sim", settings.sim.value, settings.sim.origin},

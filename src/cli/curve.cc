@@ -1,11 +1,13 @@
 #include "cli/curve.h"
 
+#include "cli/failure.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

@@ -1,12 +1,12 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/host.h"
-#include "cli/job_list.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
 #include "cli/settings.h"
 #include "cli/table.h"
+#include "host/host.h"
+#include "host/job_list.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/framework_env.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

@@ -51,7 +51,7 @@ void copy(char (&to)[N], const std::string& from) {
 }
 
 Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap,
-                      std::uint64_t context) {
+                      std::uint64_t reserve, std::uint64_t context) {
   const std::uint32_t at = ledger::find_or_add_device(job, card.uuid_bytes.data(), card.capacity());
   if (at == ledger::kNoDevice) {
     return Failure{"this host has more than " + std::to_string(wire::kMaxDevices) +
@@ -62,6 +62,7 @@ Result<Done> add_card(wire::Job& job, const probe::Card& card, std::uint64_t cap
   account.capacity = card.capacity();
   copy(account.name, card.name);
   copy(account.pci, card.pci);
+  account.reserve = reserve;
   ledger::set_limit(account, cap);
   account.context_bytes.store(context);
   return Done{};
@@ -74,6 +75,10 @@ void fill_header(wire::JobHeader& header, const JobRequest& request, const std::
   copy(header.driver_path, request.driver_path);
   copy(header.nvml_path, request.nvml_path);
   copy(header.trace_path, request.trace_path);
+  copy(header.daemon_path, request.daemon_path);
+  header.default_reserve = request.default_reserve;
+  header.park_after_ms = request.park_after_ms;
+  header.stays = request.stays ? 1 : 0;
   header.pools = request.pools;
   header.on_failure =
       request.on_failure == OnFailure::kAllow ? wire::OnFailure::kAllow : wire::OnFailure::kRefuse;
@@ -133,7 +138,7 @@ Result<Done> fill(const JobRequest& request, const std::string& id, wire::Job* j
   fill_header(job->header, request, id);
   for (std::size_t i = 0; i < request.cards.size(); ++i) {
     const Result<Done> added =
-        add_card(*job, request.cards[i], request.caps[i], request.contexts[i]);
+        add_card(*job, request.cards[i], request.caps[i], request.reserves[i], request.contexts[i]);
     if (!added) return added;
   }
   return Done{};

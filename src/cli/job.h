@@ -20,11 +20,16 @@ struct JobRequest {
   wire::Pools pools = wire::Pools::kDriver;
   Limit limit;  // for cards that appear later
   std::vector<probe::Card> cards;
-  std::vector<std::uint64_t> caps;  // bytes, one a card
+  std::vector<std::uint64_t> caps;      // bytes, one a card
+  std::vector<std::uint64_t> reserves;  // bytes, one a card
+  std::uint64_t default_reserve = 0;    // bytes, on cards that appear later
+  std::uint64_t park_after_ms = 0;      // 0: never
+  bool stays = false;                   // parked by nobody
   std::vector<std::uint64_t>
       contexts;  // what a CUDA context takes, bytes, one a card; 0: not known
   std::string driver_path, nvml_path;
-  std::string trace_path;  // log of a recording; empty: none
+  std::string trace_path;   // log of a recording; empty: none
+  std::string daemon_path;  // socket of vramd; empty: none
 };
 
 // A job file, mapped for writing. Owns the mapping, not the file: that outlives the command when

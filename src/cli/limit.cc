@@ -1,12 +1,12 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/job_list.h"
-#include "cli/job_pages.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
 #include "cli/settings.h"
 #include "cli/visibility.h"
+#include "host/job_list.h"
+#include "host/job_pages.h"
+#include "host/limit_text.h"
 #include "ledger/devices.h"
 
 namespace vram::cli {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "cli/cards_for_test.h"
-#include "cli/limit_text.h"
 #include "cli/visibility.h"
+#include "host/limit_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace vram::cli;

@@ -35,7 +35,14 @@ void add_run_options(CLI::App* run, RunOptions* options) {
   text(run, "--alloc", &flags->alloc, "NAME",
        "who serves stream-ordered memory: driver or vram, which gives back what idles");
   run->add_flag("--elastic", flags->elastic,
-                "serve memory so that 'vram park' can move it to the host and back");
+                "serve memory so that it can be moved to the host and back while the program runs");
+  text(run, "--reserve", &flags->reserve, "SIZE",
+       "memory per card that is always there for it: 2GiB, 10%, or by card; needs vramd");
+  text(run, "--park-after", &flags->park_after, "TIME",
+       "have its memory moved to the host when it idled so long: 10min");
+  run->add_flag("--no-park", flags->no_park, "its memory is moved for nobody else");
+  run->add_flag("--wait", flags->wait, "wait until its reserve fits on the card (the default)");
+  run->add_flag("--no-wait", flags->no_wait, "fail when its reserve does not fit at once");
   add_sim(run, &flags->sim);
   run->add_option("--name", options->name, "a name for the job, for ps and limit")
       ->type_name("NAME");

@@ -6,15 +6,17 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/duration.h"
-#include "cli/job_list.h"
-#include "cli/job_pages.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
 #include "cli/parking_text.h"
+#include "host/daemon_socket.h"
+#include "host/duration.h"
+#include "host/job_list.h"
+#include "host/job_pages.h"
+#include "host/limit_text.h"
 #include "ledger/parking.h"
 #include "ledger/world.h"
 #include "probe/process.h"
+#include "wire/daemon_client.h"
 
 namespace vram::cli {
 namespace {
@@ -25,6 +27,8 @@ using wire::Refusal;
 
 // An answer is noticed at once; this is how soon a death and progress are.
 constexpr std::uint64_t kLook_ms = 100;
+// How much later than its own limit the daemon may answer.
+constexpr std::uint32_t kDaemonGrace_ms = 5000;
 
 enum class Outcome : std::uint8_t {
   kOpen,  // asked, and waited for
@@ -308,6 +312,32 @@ Result<Done> tell_failures(const std::vector<Asked>& all, const std::string& tim
   return Failure{lines.back()};
 }
 
+// A job that is not the caller's to write to may be the daemon's to move, where its policy says so.
+// Absent: there is no daemon to ask.
+std::optional<Result<Done>> move_through_daemon(const std::string& job, Move move,
+                                                std::uint64_t timeout_ms) {
+  wire::DaemonLine line = wire::call_daemon(host::daemon_socket().c_str());
+  if (line.error != wire::DaemonError::kNone) return std::nullopt;
+  const bool parks = move == Move::kToHost;
+  wire::DaemonRequest request =
+      wire::make_request(parks ? wire::DaemonAsk::kPark : wire::DaemonAsk::kUnpark);
+  std::snprintf(request.job, sizeof request.job, "%s", job.c_str());
+  request.timeout_ms = static_cast<std::uint32_t>(timeout_ms);
+  wire::DaemonReply reply{};
+  wire::DaemonError error = wire::send_request(line, request);
+  if (error == wire::DaemonError::kNone) {
+    error = wire::receive_reply(line, request.timeout_ms + kDaemonGrace_ms, &reply);
+  }
+  wire::hang_up(&line);
+  if (error != wire::DaemonError::kNone) {
+    return Failure{"vramd did not answer about job " + job +
+                   "; see whether it runs, then try again"};
+  }
+  if (reply.verdict != wire::Verdict::kGranted || reply.failed != 0) return Failure{reply.text};
+  std::printf("%s\n", reply.text);
+  return Done{};
+}
+
 Result<std::vector<JobInfo>> find_jobs(const std::vector<std::string>& names) {
   const JobList list = list_jobs();
   std::vector<JobInfo> jobs;
@@ -330,7 +360,13 @@ Result<Done> move_jobs(const ParkOptions& options, Move move) {
   const Result<std::uint64_t> timeout_ms = parse_duration(options.timeout, "--timeout");
   if (!timeout_ms) return timeout_ms.error();
   const Result<std::vector<JobInfo>> jobs = find_jobs(options.jobs);
-  if (!jobs) return jobs.error();
+  if (!jobs) {
+    // One job a command: what happens to several is told by their processes, which are hidden here.
+    const bool alone = options.jobs.size() == 1 && !options.json;
+    if (!alone || find_job(list_jobs(), options.jobs.front())) return jobs.error();
+    const auto moved = move_through_daemon(options.jobs.front(), move, *timeout_ms);
+    return moved ? *moved : jobs.error();
+  }
   std::vector<JobPages> pages;
   for (const JobInfo& job : *jobs) {
     Result<JobPages> opened = open_for_writing(job);

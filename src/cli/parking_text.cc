@@ -1,6 +1,8 @@
 #include "cli/parking_text.h"
 
-#include "cli/limit_text.h"
+#include "cli/failure.h"
+
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

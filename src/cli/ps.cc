@@ -2,13 +2,14 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/host.h"
-#include "cli/job_list.h"
+#include "cli/daemon_status.h"
 #include "cli/json.h"
-#include "cli/limit_text.h"
 #include "cli/parking_text.h"
 #include "cli/settings.h"
 #include "cli/table.h"
+#include "host/host.h"
+#include "host/job_list.h"
+#include "host/limit_text.h"
 #include "probe/process.h"
 
 namespace vram::cli {
@@ -112,7 +113,33 @@ void add_waiting_job(const JobInfo& job, Table* table) {
                           : job.pids.empty() ? "?"
                                              : std::to_string(job.pids.front());
   table->add({job_text(job), pid, probe::user_name(job.uid), cards.empty() ? "-" : cards, "0B",
-              limits.empty() ? "-" : limits, "0%", "0B", "0", "no memory", job.command});
+              limits.empty() ? "-" : limits, "0%", "0B", "0",
+              job.admission == wire::Admission::kWaiting ? "waits to be admitted" : "no memory",
+              job.command});
+}
+
+std::string seconds_text(std::uint32_t ms) { return std::to_string((ms + 999) / 1000) + " s"; }
+
+// Below the table: cards on which jobs take turns.
+std::string turns_text(const JobList& list, const std::optional<std::vector<CardStatus>>& cards) {
+  const auto number = [&](const std::string& uuid) -> std::string {
+    for (const JobInfo& job : list.jobs) {
+      for (const JobDevice& device : job.devices) {
+        if (device.card.uuid == uuid) return card_text(job, device);
+      }
+    }
+    return uuid;
+  };
+  const auto said = [](const std::string& id) {
+    return id == "other" ? "another user's job" : "job " + id;
+  };
+  std::string text;
+  for (const CardStatus& card : cards.value_or(std::vector<CardStatus>{})) {
+    if (card.holder.empty()) continue;
+    text += "GPU " + number(card.uuid) + ": it is the turn of " + said(card.holder) + " for " +
+            seconds_text(card.left_ms) + " more; " + said(card.waiting) + " waits\n";
+  }
+  return text;
 }
 
 std::string as_text(const JobList& list, const std::optional<std::vector<Ungoverned>>& ungoverned) {
@@ -174,12 +201,40 @@ Json device_json(const JobDevice& device) {
           {"total", device.card.total != 0 ? Json(device.card.total) : Json(nullptr)},
           {"used", device.used},
           {"limit", limit_json(device.limit)},
+          {"reserve", device.reserve},
           {"peak", device.peak},
           {"denials", device.denials},
           {"processes", processes}};
 }
 
-std::string as_json(const JobList& list, const std::optional<std::vector<Ungoverned>>& ungoverned) {
+Json admission_json(wire::Admission admission) {
+  switch (admission) {
+    case wire::Admission::kWaiting:
+      return "waiting";
+    case wire::Admission::kAdmitted:
+      return "admitted";
+    case wire::Admission::kNotAsked:
+      break;
+  }
+  return nullptr;
+}
+
+// Null without a daemon.
+Json turns_json(const std::optional<std::vector<CardStatus>>& cards) {
+  if (!cards) return nullptr;
+  Json turns = Json::array();
+  for (const CardStatus& card : *cards) {
+    if (card.holder.empty()) continue;
+    turns.push_back({{"uuid", card.uuid},
+                     {"job", card.holder},
+                     {"waiting", card.waiting},
+                     {"left_ms", card.left_ms}});
+  }
+  return turns;
+}
+
+std::string as_json(const JobList& list, const std::optional<std::vector<Ungoverned>>& ungoverned,
+                    const std::optional<std::vector<CardStatus>>& cards) {
   Json jobs = Json::array();
   for (const JobInfo& job : list.jobs) {
     Json devices = Json::array();
@@ -191,6 +246,8 @@ std::string as_json(const JobList& list, const std::optional<std::vector<Ungover
                     {"command", job.command},
                     {"created_unix_ns", job.created_unix_ns},
                     {"simulated", job.simulated},
+                    {"elastic", job.elastic},
+                    {"admission", admission_json(job.admission)},
                     {"devices", devices}});
   }
   Json others = nullptr;
@@ -208,6 +265,7 @@ std::string as_json(const JobList& list, const std::optional<std::vector<Ungover
   return dump({{"schema", kJsonSchema},
                {"jobs", jobs},
                {"ungoverned", others},
+               {"turns", turns_json(cards)},
                {"unreadable", list.unreadable}});
 }
 
@@ -221,11 +279,13 @@ Result<Done> show_jobs(const PsOptions& options) {
   }
   const JobList list = list_jobs();
   const auto ungoverned = find_ungoverned(list, sim);
+  const auto cards = ask_daemon_status();
   if (options.json) {
-    std::fputs(as_json(list, ungoverned).c_str(), stdout);
+    std::fputs(as_json(list, ungoverned, cards).c_str(), stdout);
     return Done{};
   }
   std::fputs(as_text(list, ungoverned).c_str(), stdout);
+  std::fputs(turns_text(list, cards).c_str(), stdout);
   for (const std::string& problem : list.unreadable) {
     std::fprintf(stderr, "vram: not shown: %s\n", problem.c_str());
   }

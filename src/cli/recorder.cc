@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "cli/install_layout.h"
 #include "cli/settings.h"
 #include "cli/steering.h"
+#include "host/install_layout.h"
 
 namespace vram::cli {
 namespace {

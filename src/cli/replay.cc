@@ -9,9 +9,9 @@
 
 #include "cli/commands.h"
 #include "cli/curve.h"
-#include "cli/host.h"
-#include "cli/limit_text.h"
 #include "cli/table.h"
+#include "host/host.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

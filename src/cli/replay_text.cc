@@ -3,9 +3,11 @@
 #include <map>
 
 #include "cli/json.h"
-#include "cli/limit_text.h"
+
+#include "cli/failure.h"
 #include "cli/replay.h"
 #include "cli/table.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

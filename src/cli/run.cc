@@ -6,19 +6,21 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cli/admission.h"
 #include "cli/caps.h"
 #include "cli/child_env.h"
 #include "cli/context_cost.h"
 #include "cli/executable.h"
 #include "cli/framework_env.h"
-#include "cli/host.h"
-#include "cli/install_layout.h"
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/settings.h"
 #include "cli/steering.h"
 #include "cli/summary.h"
 #include "cli/visibility.h"
+#include "host/daemon_socket.h"
+#include "host/host.h"
+#include "host/install_layout.h"
 
 namespace vram::cli {
 namespace {
@@ -67,6 +69,9 @@ Result<Done> check_joinable(const Flags& flags, const std::string& job) {
                                                 {"--gpu", flags.gpu.has_value()},
                                                 {"--alloc", flags.alloc.has_value()},
                                                 {"--elastic", flags.elastic},
+                                                {"--reserve", flags.reserve.has_value()},
+                                                {"--park-after", flags.park_after.has_value()},
+                                                {"--no-park", flags.no_park},
                                                 {"--sim", flags.sim.has_value()}};
   for (const auto& [name, present] : given) {
     if (!present) continue;
@@ -93,7 +98,7 @@ struct Plan {
   InstallLayout layout;
   std::optional<Host> host;  // none: no driver, and --on-failure allow
   Visibility visible;
-  std::vector<std::uint64_t> caps;
+  std::vector<std::uint64_t> caps, reserves;
   std::vector<std::uint64_t> contexts;
   bool preload = true;
 };
@@ -166,6 +171,10 @@ Result<Done> check_cards(Plan* plan) {
                    [&](const probe::Card& card) { return costs.of(card); });
   if (!caps) return caps.error();
   plan->caps = *caps;
+  const Result<std::vector<std::uint64_t>> reserves =
+      resolve_reserves(plan->settings.reserve, plan->visible.cards, host->cards, plan->caps);
+  if (!reserves) return reserves.error();
+  plan->reserves = *reserves;
   for (const probe::Card& card : plan->visible.cards) {
     const ContextCost cost = costs.of(card);
     plan->contexts.push_back(cost.measured ? cost.bytes : 0);
@@ -207,6 +216,14 @@ Result<JobFile> make_job_file(const RunOptions& options, const Plan& plan,
   if (!request.limit.every) request.limit.every = plan.settings.ceiling.value.every;
   request.cards = plan.visible.cards;
   request.caps = plan.caps;
+  request.reserves = plan.reserves;
+  const std::optional<base::Size>& reserve = plan.settings.reserve.value.every;
+  if (reserve && reserve->kind == base::Size::Kind::kBytes) {
+    request.default_reserve = bytes_on(*reserve, 0);
+  }
+  request.park_after_ms = plan.settings.park_after_ms.value;
+  request.stays = !plan.settings.park.value;
+  request.daemon_path = daemon_socket();
   request.contexts = plan.contexts;
   request.trace_path = trace_path;
   if (plan.settings.sim.value) {
@@ -277,6 +294,11 @@ Result<int> run_in_new_job(const RunOptions& options, Recorder* recorder) {
   const Result<JobFile> job =
       make_job_file(options, *plan, recorder != nullptr ? recorder->log_path() : "");
   if (!job) return job.error();
+  if (const Result<Done> admitted = be_admitted(plan->settings, *job); !admitted) {
+    set_main_process(**job, 0);
+    finish_job(*job);
+    return admitted.error();
+  }
   ChildEnvironment environment = make_environment(*plan, *job);
   if (recorder != nullptr) recorder->steer(&environment);
   // Elastic memory is whatever a program allocates: frameworks may keep pools of their own.

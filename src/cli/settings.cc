@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "cli/settings_file.h"
+#include "host/duration.h"
 
 namespace vram::cli {
 namespace {
@@ -38,12 +39,22 @@ Failure both_chosen(const std::string& one, const std::string& other) {
 
 // The texts of one layer and where they came from.
 struct Texts {
-  std::optional<FileValue> gpu, profile, alloc, on_failure, sim;
+  std::optional<FileValue> reserve, gpu, profile, alloc, park_after, on_failure, sim;
 };
 
 Result<Done> apply_texts(const Texts& texts, Layer layer, Settings* out) {
   if (texts.gpu) set(&out->gpu, std::optional(texts.gpu->text), layer, texts.gpu->origin);
   if (texts.sim) set(&out->sim, std::optional(texts.sim->text), layer, texts.sim->origin);
+  if (texts.reserve) {
+    const Result<Limit> reserve = parse_limit(texts.reserve->text, texts.reserve->origin);
+    if (!reserve) return reserve.error();
+    set(&out->reserve, *reserve, layer, texts.reserve->origin);
+  }
+  if (texts.park_after) {
+    const auto idle_ms = parse_duration(texts.park_after->text, texts.park_after->origin);
+    if (!idle_ms) return idle_ms.error();
+    set(&out->park_after_ms, *idle_ms, layer, texts.park_after->origin);
+  }
   if (texts.profile) {
     const Result<Profile> profile = parse_profile(texts.profile->text, texts.profile->origin);
     if (!profile) return profile.error();
@@ -86,14 +97,38 @@ Result<Done> apply_file(const SettingsFile& file, Layer layer, Settings* out) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), layer, file.greedy->origin);
   }
   if (file.elastic) set(&out->elastic, file.elastic->value, layer, file.elastic->origin);
+  if (file.park) set(&out->park, file.park->value, layer, file.park->origin);
+  if (file.wait) set(&out->wait, file.wait->value, layer, file.wait->origin);
   if (file.quiet) set(&out->quiet, file.quiet->value, layer, file.quiet->origin);
-  return apply_texts({file.gpu, file.profile, file.alloc, file.on_failure, file.sim}, layer, out);
+  return apply_texts({file.reserve, file.gpu, file.profile, file.alloc, file.park_after,
+                      file.on_failure, file.sim},
+                     layer, out);
 }
 
 std::optional<FileValue> variable(const Environment& environment, const char* name) {
   std::optional<std::string> text = environment(name);
   if (!text || text->empty()) return std::nullopt;
   return FileValue{*text, name};
+}
+
+struct Switch {
+  const char* name;
+  bool given;  // by a flag
+  Setting<bool> Settings::*slot;
+};
+
+Result<Done> apply_switches(const Environment& environment, const Flags& flags, Settings* out) {
+  const Switch switches[] = {{"VRAM_ELASTIC", flags.elastic, &Settings::elastic},
+                             {"VRAM_PARK", flags.no_park, &Settings::park},
+                             {"VRAM_WAIT", flags.wait || flags.no_wait, &Settings::wait}};
+  for (const Switch& one : switches) {
+    const auto given = one.given ? std::nullopt : variable(environment, one.name);
+    if (!given) continue;
+    const Result<bool> on = parse_switch(*given);
+    if (!on) return on.error();
+    set(&(out->*one.slot), *on, Layer::kEnvironment, given->origin);
+  }
+  return Done{};
 }
 
 Result<Done> apply_environment(const Environment& environment, const Flags& flags, Settings* out) {
@@ -114,12 +149,9 @@ Result<Done> apply_environment(const Environment& environment, const Flags& flag
   if (!flags.alloc) texts.alloc = variable(environment, "VRAM_ALLOC");
   if (!flags.on_failure) texts.on_failure = variable(environment, "VRAM_ON_FAILURE");
   if (!flags.sim) texts.sim = variable(environment, "VRAM_SIM");
-  const auto elastic = flags.elastic ? std::nullopt : variable(environment, "VRAM_ELASTIC");
-  if (elastic) {
-    const Result<bool> on = parse_switch(*elastic);
-    if (!on) return on.error();
-    set(&out->elastic, *on, Layer::kEnvironment, elastic->origin);
-  }
+  if (!flags.reserve) texts.reserve = variable(environment, "VRAM_RESERVE");
+  if (!flags.park_after) texts.park_after = variable(environment, "VRAM_PARK_AFTER");
+  if (const auto done = apply_switches(environment, flags, out); !done) return done.error();
   return apply_texts(texts, Layer::kEnvironment, out);
 }
 
@@ -141,9 +173,15 @@ Result<Done> apply_flags(const Flags& flags, Settings* out) {
     set(&out->preallocation, std::optional(Preallocation::kGreedy), Layer::kFlag, "--greedy");
   }
   if (flags.elastic) set(&out->elastic, true, Layer::kFlag, "--elastic");
+  if (flags.no_park) set(&out->park, false, Layer::kFlag, "--no-park");
+  if (flags.no_park && flags.park_after) return both_chosen("--no-park", "--park-after");
+  if (flags.wait && flags.no_wait) return both_chosen("--wait", "--no-wait");
+  if (flags.wait) set(&out->wait, true, Layer::kFlag, "--wait");
+  if (flags.no_wait) set(&out->wait, false, Layer::kFlag, "--no-wait");
   if (flags.quiet) set(&out->quiet, true, Layer::kFlag, "--quiet");
   return apply_texts(
-      {flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"), flag(flags.alloc, "--alloc"),
+      {flag(flags.reserve, "--reserve"), flag(flags.gpu, "--gpu"), flag(flags.profile, "--profile"),
+       flag(flags.alloc, "--alloc"), flag(flags.park_after, "--park-after"),
        flag(flags.on_failure, "--on-failure"), flag(flags.sim, "--sim")},
       Layer::kFlag, out);
 }
@@ -161,6 +199,33 @@ Result<Done> settle_elastic(Settings* out) {
                    " chooses the driver's, which cannot be parked; leave one of them out"};
   }
   set(&out->alloc, Allocator::kVram, out->elastic.layer, out->elastic.origin);
+  return Done{};
+}
+
+// What only memory that can be taken back allows. A file speaks of the elastic runs among all.
+template <typename T>
+Result<Done> needs_elastic(Setting<T>* setting, const T& without, const Settings& settings) {
+  if (settings.elastic.value || setting->layer == Layer::kDefault) return Done{};
+  if (setting->layer >= Layer::kEnvironment) {
+    return Failure{setting->origin +
+                   " is for memory that can be moved, and this run's cannot; add " +
+                   "--elastic, or leave " + setting->origin + " out"};
+  }
+  set(setting, without, setting->layer, setting->origin);
+  return Done{};
+}
+
+Result<Done> settle_what_needs_elastic(Settings* out) {
+  if (auto fine = needs_elastic(&out->reserve, Limit(), *out); !fine) return fine;
+  if (auto fine = needs_elastic(&out->park_after_ms, std::uint64_t{0}, *out); !fine) return fine;
+  if (auto fine = needs_elastic(&out->park, true, *out); !fine) return fine;
+  // Of the two the one said in the higher layer holds.
+  if (out->park.value || out->park_after_ms.value == 0) return Done{};
+  if (out->park_after_ms.layer > out->park.layer) {
+    set(&out->park, true, out->park_after_ms.layer, out->park_after_ms.origin);
+  } else {
+    set(&out->park_after_ms, std::uint64_t{0}, out->park.layer, out->park.origin);
+  }
   return Done{};
 }
 
@@ -228,6 +293,7 @@ Result<Settings> resolve_settings(const Flags& flags, const Environment& environ
   if (!environment_read) return environment_read.error();
   if (const Result<Done> done = apply_flags(flags, &settings); !done) return done.error();
   if (const Result<Done> done = settle_elastic(&settings); !done) return done.error();
+  if (const auto done = settle_what_needs_elastic(&settings); !done) return done.error();
   return settings;
 }
 

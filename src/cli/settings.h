@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cli/failure.h"
-#include "cli/limit_text.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 
@@ -29,8 +29,11 @@ Result<Profile> parse_profile(const std::string& text, const std::string& source
 
 // What the command line gave; absent: not given.
 struct Flags {
-  std::optional<std::string> limit, gpu, profile, on_failure, sim, alloc;
+  std::optional<std::string> limit, reserve, gpu, profile, on_failure, sim, alloc, park_after;
   bool elastic = false;
+  bool no_park = false;
+  bool wait = false;
+  bool no_wait = false;
   bool growth = false;
   bool greedy = false;
   bool quiet = false;
@@ -48,11 +51,15 @@ struct Setting {
 struct Settings {
   Setting<Limit> limit;
   Setting<Limit> ceiling;  // empty: none
+  Setting<Limit> reserve;  // empty: none; never without elastic
   Setting<std::optional<std::string>> gpu;
   Setting<std::optional<Preallocation>> preallocation;
   Setting<std::optional<Profile>> profile;
   Setting<Allocator> alloc;
-  Setting<bool> elastic;  // never together with Allocator::kDriver
+  Setting<bool> elastic;                 // never together with Allocator::kDriver
+  Setting<std::uint64_t> park_after_ms;  // 0: never
+  Setting<bool> park{true};              // false: the daemon parks it for nobody
+  Setting<bool> wait{true};              // until the job is admitted; false: be told at once
   Setting<OnFailure> on_failure;
   Setting<bool> quiet;
   Setting<std::optional<std::string>> sim;

@@ -21,8 +21,8 @@ struct FileFlag {
 };
 
 struct SettingsFile {
-  std::optional<FileValue> limit, gpu, profile, alloc, on_failure, sim;
-  std::optional<FileFlag> growth, greedy, elastic, quiet;
+  std::optional<FileValue> limit, reserve, gpu, profile, alloc, park_after, on_failure, sim;
+  std::optional<FileFlag> growth, greedy, elastic, park, wait, quiet;
 };
 
 // A missing file is an empty one.

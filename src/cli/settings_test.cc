@@ -75,10 +75,11 @@ TEST_F(SettingsTest, FlagBeatsEnvironmentBeatsUserFileBeatsSystemFile) {
 
 TEST_F(SettingsTest, AnUnknownKeyIsAnErrorWithItsPlace) {
   user("quiet = true\nlimt = \"4GiB\"\n");
-  EXPECT_EQ(error(),
-            files_.user +
-                ":2: unknown key 'limt'; known are limit, gpu, profile, alloc, on_failure, sim, "
-                "growth, greedy, elastic, quiet");
+  EXPECT_EQ(
+      error(),
+      files_.user +
+          ":2: unknown key 'limt'; known are limit, reserve, gpu, profile, alloc, park_after, "
+          "on_failure, sim, growth, greedy, elastic, park, wait, quiet");
   user("[limits]\n");
   EXPECT_EQ(error().rfind(files_.user + ":1: unknown key 'limits'", 0), 0u) << error();
 }

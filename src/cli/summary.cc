@@ -1,8 +1,10 @@
 #include "cli/summary.h"
 
-#include "cli/job_list.h"
+#include "cli/failure.h"
+
 #include "cli/json.h"
-#include "cli/limit_text.h"
+#include "host/job_list.h"
+#include "host/limit_text.h"
 
 namespace vram::cli {
 namespace {

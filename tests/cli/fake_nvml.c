@@ -6,7 +6,11 @@
 //   FAKE_NVML_CARDS   number of cards of 24 GiB (1)
 //   FAKE_NVML_MIG     index of the card that is in MIG mode (none)
 //   FAKE_NVML_MIXED   set: every card is of another model
+//   FAKE_NVML_TAKEN   folder with a file a process, PID, that says how many bytes it has of every
+//                     card; those of dead processes do not count
+#include <dirent.h>
 #include <nvml.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +58,31 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
   return NVML_SUCCESS;
 }
 
+static unsigned long long taken_in(const char* folder) {
+  unsigned long long all = 0;
+  DIR* entries = opendir(folder);
+  if (entries == NULL) return 0;
+  for (const struct dirent* entry; (entry = readdir(entries)) != NULL;) {
+    const int pid = atoi(entry->d_name);
+    char path[4096];
+    unsigned long long bytes = 0;
+    snprintf(path, sizeof path, "%s/%d", folder, pid);
+    FILE* file = pid > 0 && kill(pid, 0) == 0 ? fopen(path, "r") : NULL;
+    if (file == NULL) continue;
+    if (fscanf(file, "%llu", &bytes) == 1) all += bytes;
+    fclose(file);
+  }
+  closedir(entries);
+  return all;
+}
+
 // The first version alone, as drivers of 2021 have it.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   (void)device;
   memory->total = 24ull << 30;
-  memory->used = 0;
-  memory->free = memory->total;
+  const char* folder = getenv("FAKE_NVML_TAKEN");
+  memory->used = folder != NULL ? taken_in(folder) : 0;
+  memory->free = memory->used < memory->total ? memory->total - memory->used : 0;
   return NVML_SUCCESS;
 }
 

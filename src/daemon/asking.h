@@ -1,0 +1,29 @@
+#pragma once
+
+// The only places where the daemon writes into a job's file: what a process is asked to do, and
+// that a job was admitted.
+//
+// A file belongs to its user, who may cut it short at any moment; touching a page that is gone
+// raises SIGBUS. Here that ends the writing and not the daemon: the process is treated as gone.
+//
+// Threads: one.
+
+#include <vector>
+
+#include "daemon/admission.h"
+#include "daemon/sight.h"
+#include "ledger/parking.h"
+
+namespace vram::daemon {
+
+// Once, before anything is written.
+void survive_cut_files();
+
+// False: the file is gone, changed or cut short, or somebody else sits in the slot.
+[[nodiscard]] bool ask_to_move(const host::JobInfo& job, const host::JobMember& member,
+                               ledger::Move move);
+// Whether the job waits to be admitted, for those who look.
+[[nodiscard]] bool write_waiting(const host::JobInfo& job);
+[[nodiscard]] bool write_admitted(const host::JobInfo& job, const std::vector<Terms>& terms);
+
+}  // namespace vram::daemon

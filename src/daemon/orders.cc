@@ -1,0 +1,118 @@
+#include "daemon/orders.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/asking.h"
+#include "daemon/reply_text.h"
+#include "host/limit_text.h"
+
+namespace vram::daemon {
+namespace {
+
+using wire::DaemonAsk;
+using wire::Place;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+bool is_there(DaemonAsk ask, Place place) {
+  if (ask == DaemonAsk::kUnpark) return place == Place::kCard;
+  return place == Place::kHost || place == Place::kWaiting;
+}
+
+}  // namespace
+
+const host::JobInfo* Orders::allowed_job(const Sight& sight, const Caller& caller,
+                                         const std::string& id) const {
+  const bool any = caller.uid == 0 || standing_of_(caller.uid).may_park == MayPark::kAny;
+  for (const host::JobInfo& job : sight.jobs) {
+    if (job.id == id && (any || job.uid == caller.uid)) return &job;
+  }
+  return nullptr;
+}
+
+std::vector<OrderResult> Orders::add(const Sight& sight, const Caller& caller,
+                                     const wire::DaemonRequest& request) {
+  const auto refuse = [&](const std::string& text) {
+    OrderResult result{caller.client, wire::make_reply(request.ask, wire::Verdict::kNever), ""};
+    put_text(text, &result.reply);
+    result.line = "refused user " + caller.name + ": " + text;
+    return std::vector{result};
+  };
+  const std::string id = request.job;
+  const host::JobInfo* job = allowed_job(sight, caller, id);
+  // One answer for jobs that are not there and jobs that are not the caller's business.
+  if (job == nullptr) {
+    const Standing standing = standing_of_(caller.uid);
+    return refuse("there is no job '" + id + "' that " + caller.name + " may move (may_park is " +
+                  name_of(standing.may_park) + ", " + standing.origin +
+                  "); ask its owner, or the administrator");
+  }
+  if (!job->elastic) {
+    return refuse("job " + id + " is not elastic, so its memory cannot be moved");
+  }
+  Order order{caller,
+              request.ask,
+              say_job(*job),
+              sight.now_ns + std::uint64_t{request.timeout_ms} * kMs,
+              {}};
+  const bool parks = request.ask == DaemonAsk::kPark;
+  for (const host::JobMember& member : job->members) {
+    if (member.place == Place::kNone || is_there(request.ask, member.place)) continue;
+    std::uint64_t bytes = member.parked;
+    for (const host::JobShare& share : member.shares) bytes += parks ? share.movable : 0;
+    const auto move = parks ? ledger::Move::kToHost : ledger::Move::kToCard;
+    if (!ask_to_move(*job, member, move)) continue;
+    order.open.push_back({key_of(*job, member), bytes, member.times});
+  }
+  open_.push_back(std::move(order));
+  return {};
+}
+
+void Orders::drop(std::uint64_t client) {
+  std::erase_if(open_, [&](const Order& order) { return order.caller.client == client; });
+}
+
+void Orders::judge(const Sight& sight, Order* order) {
+  std::erase_if(order->open, [&](const One& one) {
+    const Found found = find(sight, one.who);
+    const bool over = order->deadline_ns <= sight.now_ns;
+    const bool parked_since =
+        found && order->ask == DaemonAsk::kPark && found.member->times != one.times_before;
+    if (found && (is_there(order->ask, found.member->place) || parked_since)) {
+      ++order->moved;
+      order->bytes += one.bytes;
+      return true;
+    }
+    const bool moves = found && (found.member->place == Place::kParking ||
+                                 found.member->place == Place::kRestoring);
+    if (found && (found.member->asked || moves) && !over) return false;
+    ++order->failed;
+    return true;
+  });
+}
+
+std::vector<OrderResult> Orders::look(const Sight& sight) {
+  std::vector<OrderResult> results;
+  std::erase_if(open_, [&](Order& order) {
+    judge(sight, &order);
+    if (!order.open.empty()) return false;
+    const bool parks = order.ask == DaemonAsk::kPark;
+    OrderResult result{order.caller.client, wire::make_reply(order.ask, wire::Verdict::kGranted),
+                       ""};
+    result.reply.moved = order.moved;
+    result.reply.failed = order.failed;
+    result.reply.bytes = order.bytes;
+    result.line = std::string(parks ? "parked" : "restored") + " job " + order.job + ": " +
+                  host::format_bytes(order.bytes) + ", asked by " + order.caller.name;
+    if (order.failed != 0) {
+      result.line += "; " + std::to_string(order.failed) + " processes were not moved";
+    }
+    put_text(result.line, &result.reply);
+    results.push_back(result);
+    return true;
+  });
+  return results;
+}
+
+}  // namespace vram::daemon

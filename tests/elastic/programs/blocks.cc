@@ -145,7 +145,6 @@ Told told_of(CUdeviceptr address) {
   ask(&told.managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
   ask(&told.start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
   ask(&told.bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
-  ask(&told.id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
   return told;
 }
 
@@ -153,9 +152,9 @@ std::string difference(const Told& was, const Told& is) {
   char text[256];
   std::snprintf(text, sizeof text,
                 "other answers: range %llx+%zu was %llx+%zu, pointer %llx was %llx, type %u was "
-                "%u, device %d was %d, start %llx was %llx, id %llu was %llu",
+                "%u, device %d was %d, start %llx was %llx",
                 is.range, is.range_bytes, was.range, was.range_bytes, is.pointer, was.pointer,
-                is.type, was.type, is.ordinal, was.ordinal, is.start, was.start, is.id, was.id);
+                is.type, was.type, is.ordinal, was.ordinal, is.start, was.start);
   return text;
 }
 
@@ -208,6 +207,7 @@ std::string take(const std::string& kind, std::size_t bytes, Block* block) {
   const CUresult result = take_one(block);
   if (result != CUDA_SUCCESS) return name_of(result);
   block->told = told_of(block->address);
+  ask(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block->address);
   return "";
 }
 
@@ -243,6 +243,13 @@ std::string check(const Block& block) {
   if (!fault.empty()) return fault;
   const Told now = told_of(block.address);
   return now == block.told ? "" : difference(block.told, now);
+}
+
+std::string check_id(const Block& block) {
+  unsigned long long id = 0;
+  ask(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block.address);
+  if (id == block.id) return "";
+  return "id " + std::to_string(id) + ", not " + std::to_string(block.id);
 }
 
 }  // namespace scene

@@ -22,7 +22,6 @@ struct Told {
   int ordinal = -1;
   CUdeviceptr start = 0;
   std::size_t bytes = 0;
-  unsigned long long id = 0;
 
   bool operator==(const Told&) const = default;
 };
@@ -38,6 +37,7 @@ struct Block {
   std::vector<CUmemGenericAllocationHandle> handles;  // kept; of virtual memory
   std::size_t handle_bytes = 0;
   Told told;
+  unsigned long long id = 0;  // as the driver tells it when the block was taken
 };
 
 // block, pitch, async, pool, virtual, alias, scattered, kept, shareable, managed. Empty: taken;
@@ -49,6 +49,9 @@ struct Block {
 [[nodiscard]] std::string fill(Block* block, std::uint32_t seed);
 // Every byte and every answer about the address. Empty: as it was left; else what is not.
 [[nodiscard]] std::string check(const Block& block);
+
+// Whether it still has the identity that the driver gave it.
+[[nodiscard]] std::string check_id(const Block& block);
 
 [[nodiscard]] std::string name_of(CUresult result);
 

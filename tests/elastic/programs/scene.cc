@@ -10,6 +10,7 @@
 //   fill NAME                with another pattern
 //   give NAME | give all
 //   check                    every byte and every answer about every address
+//   ids                      the driver's identity of every block
 //   left                     what cuMemGetInfo says: free, total
 //   work COUNT | rest        threads that launch, copy and allocate; told what they did
 //   spin MS                  keeps the card at work
@@ -119,6 +120,14 @@ Answer check() {
     if (!fault.empty()) return {name + " " + fault, ""};
   }
   return {"", std::to_string(blocks.size())};
+}
+
+Answer ids() {
+  for (const auto& [name, block] : blocks) {
+    const std::string fault = scene::check_id(block);
+    if (!fault.empty()) return {name + " " + fault, ""};
+  }
+  return {};
 }
 
 Answer left() {
@@ -250,6 +259,7 @@ const std::map<std::string, Command>& commands() {
                                                   {"fill", fill},
                                                   {"give", give},
                                                   {"check", plain(check)},
+                                                  {"ids", plain(ids)},
                                                   {"left", plain(left)},
                                                   {"work", work},
                                                   {"rest", plain(rest)},

@@ -1,6 +1,8 @@
 // Questions about an address. In a pool of ours a block is part of a page, or of several: the
-// driver knows the pages, the program its blocks.
+// driver knows the pages, the program its blocks. And what is moved has other memory of the driver
+// behind it afterwards, while it is the same to the program.
 
+#include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/own_pools.h"
 
@@ -9,40 +11,52 @@ namespace {
 
 using driver::real;
 
-enum class Whose { kDrivers, kBlock, kNobodys };
+// Above what a driver counts up to, and apart from the numbers of blocks.
+constexpr std::uint64_t kMappingNumbers = std::uint64_t{1} << 61;
 
-struct Range {
-  CUdeviceptr start;
-  std::uint64_t bytes;
+enum class Whose { kDrivers, kBlock, kMapping, kNobodys };
+
+struct Found {
+  Whose whose;
+  OwnBlock block;        // of a pool of ours
+  std::uint64_t number;  // of a block or a mapping
 };
 
-Whose look_up(CUdeviceptr address, Range* range) {
-  if (!is_in_own_pool(address)) return Whose::kDrivers;
-  return own_block_around(address, &range->start, &range->bytes) ? Whose::kBlock : Whose::kNobodys;
+Found look_up(CUdeviceptr address) {
+  Found found{};
+  if (is_in_own_pool(address)) {
+    found.whose = own_block_around(address, &found.block) ? Whose::kBlock : Whose::kNobodys;
+    found.number = found.block.number;
+    return found;
+  }
+  residency::ElasticMemory* elastic = elastic_memory();
+  const std::uint64_t number = elastic == nullptr ? 0 : elastic->number_at(address);
+  found.whose = number == 0 ? Whose::kDrivers : Whose::kMapping;
+  found.number = kMappingNumbers | number;
+  return found;
 }
 
-// What differs from the answer for the page.
-void answer_for_block(CUpointer_attribute which, const Range& block, CUdeviceptr address,
-                      void* data) {
+// True: this is the answer, whatever the driver says of the page.
+bool answer(const Found& found, CUpointer_attribute which, void* data) {
+  if (found.whose != Whose::kBlock && found.whose != Whose::kMapping) return false;
+  if (which == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+    *static_cast<unsigned long long*>(data) = found.number;
+    return true;
+  }
+  if (found.whose != Whose::kBlock) return false;
   switch (which) {
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      *static_cast<CUdeviceptr*>(data) = block.start;
-      return;
+      *static_cast<CUdeviceptr*>(data) = found.block.start;
+      return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      *static_cast<std::size_t*>(data) = block.bytes;
-      return;
+      *static_cast<std::size_t*>(data) = found.block.bytes;
+      return true;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      *static_cast<CUcontext*>(data) = own_context_of(address);
-      return;
+      *static_cast<CUcontext*>(data) = found.block.context;
+      return true;
     default:
-      return;
+      return false;
   }
-}
-
-// The page's answer for an attribute that a mapping has none of is an error.
-bool is_answered_for_block(CUpointer_attribute which) {
-  return which == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
-         which == CU_POINTER_ATTRIBUTE_RANGE_SIZE || which == CU_POINTER_ATTRIBUTE_CONTEXT;
 }
 
 }  // namespace
@@ -54,12 +68,11 @@ using vram::driver::real;
 VRAM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes,
                                              CUdeviceptr address) {
   VRAM_PASS(cuMemGetAddressRange_v2, base, bytes, address);
-  Range range{};
-  const Whose whose = look_up(address, &range);
-  if (whose == Whose::kDrivers) return real.cuMemGetAddressRange_v2(base, bytes, address);
-  if (whose == Whose::kNobodys) return CUDA_ERROR_NOT_FOUND;
-  if (base != nullptr) *base = range.start;
-  if (bytes != nullptr) *bytes = range.bytes;
+  if (!is_in_own_pool(address)) return real.cuMemGetAddressRange_v2(base, bytes, address);
+  OwnBlock block{};
+  if (!own_block_around(address, &block)) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = block.start;
+  if (bytes != nullptr) *bytes = block.bytes;
   return CUDA_SUCCESS;
 }
 
@@ -73,29 +86,33 @@ VRAM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr_v1* base, unsigned* bytes,
 VRAM_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which,
                                            CUdeviceptr address) {
   VRAM_PASS(cuPointerGetAttribute, data, which, address);
-  Range range{};
-  const Whose whose = data == nullptr ? Whose::kDrivers : look_up(address, &range);
-  if (whose == Whose::kNobodys) return CUDA_ERROR_INVALID_VALUE;
-  if (whose == Whose::kDrivers || !is_answered_for_block(which)) {
-    return real.cuPointerGetAttribute(data, which, address);
-  }
-  answer_for_block(which, range, address, data);
-  return CUDA_SUCCESS;
+  const Found found = look_up(address);
+  if (found.whose == Whose::kNobodys) return CUDA_ERROR_INVALID_VALUE;
+  if (data != nullptr && answer(found, which, data)) return CUDA_SUCCESS;
+  return real.cuPointerGetAttribute(data, which, address);
 }
 
 VRAM_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** data,
                                             CUdeviceptr address) {
   VRAM_PASS(cuPointerGetAttributes, count, which, data, address);
-  Range range{};
-  const Whose whose = look_up(address, &range);
+  const Found found = look_up(address);
   // An address that is nobody's is asked about as any of the host's is.
   const int nothing = 0;
+  const bool nobodys = found.whose == Whose::kNobodys;
   const CUresult result = real.cuPointerGetAttributes(
-      count, which, data,
-      whose == Whose::kNobodys ? reinterpret_cast<CUdeviceptr>(&nothing) : address);
-  if (result != CUDA_SUCCESS || whose != Whose::kBlock) return result;
-  for (unsigned i = 0; i < count; ++i) {
-    if (data[i] != nullptr) answer_for_block(which[i], range, address, data[i]);
+      count, which, data, nobodys ? reinterpret_cast<CUdeviceptr>(&nothing) : address);
+  for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+    if (data[i] != nullptr) (void)answer(found, which[i], data[i]);
   }
+  return result;
+}
+
+// Set by programs that let a network card reach the memory, which no call tells otherwise: what it
+// reaches must not move.
+VRAM_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which,
+                                           CUdeviceptr address) {
+  VRAM_PASS(cuPointerSetAttribute, value, which, address);
+  const CUresult result = real.cuPointerSetAttribute(value, which, address);
+  if (result == CUDA_SUCCESS && which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) share_around(address);
   return result;
 }

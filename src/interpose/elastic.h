@@ -68,4 +68,10 @@ inline void share_addresses(CUdeviceptr address, std::size_t size) {
   if (elastic != nullptr) elastic->share_range(address, size);
 }
 
+// The same for whatever is mapped around an address, to its end.
+inline void share_around(CUdeviceptr address) {
+  residency::ElasticMemory* elastic = elastic_memory();
+  if (elastic != nullptr) elastic->share_around(address);
+}
+
 }  // namespace vram::interpose

@@ -13,7 +13,14 @@ struct ThroughGate;
 
 template <typename... Args, CUresult (*driver::Real::*kFunction)(Args...)>
 struct ThroughGate<kFunction> {
+  // The driver has the function, and a gate is up.
   [[gnu::noinline]] static CUresult call(Args... args) {
+    residency::Gate::enter();
+    const CUresult result = (driver::real.*kFunction)(args...);
+    residency::Gate::leave();
+    return result;
+  }
+  [[gnu::noinline, gnu::cold]] static CUresult slowly(Args... args) {
     VRAM_HAS(driver::real.*kFunction);
     const residency::Through through;
     return (driver::real.*kFunction)(args...);
@@ -22,8 +29,11 @@ struct ThroughGate<kFunction> {
 
 }  // namespace vram::interpose
 
-#define VRAM_GATED(symbol, ...)                                                             \
-  if (vram::driver::real.symbol != nullptr && !vram::residency::Gate::is_up()) [[likely]] { \
-    return vram::driver::real.symbol(__VA_ARGS__);                                          \
-  }                                                                                         \
-  return vram::interpose::ThroughGate<&vram::driver::Real::symbol>::call(__VA_ARGS__)
+#define VRAM_GATED(symbol, ...)                                              \
+  using Passing = vram::interpose::ThroughGate<&vram::driver::Real::symbol>; \
+  if (vram::driver::real.symbol == nullptr) [[unlikely]] {                   \
+    return Passing::slowly(__VA_ARGS__);                                     \
+  }                                                                          \
+  if (vram::residency::Gate::is_up()) [[unlikely]]                           \
+    return Passing::call(__VA_ARGS__);                                       \
+  return vram::driver::real.symbol(__VA_ARGS__)

@@ -2,6 +2,8 @@
 // here; what another interface (Vulkan) exported is counted by nobody else, so it is charged to
 // whoever imports it.
 //
+// Blocks of our own pools are not given to others: their pages are other blocks' later.
+//
 // Where that interface is the process's own, the memory is in the process's row on the card, and
 // was measured and charged as what no call names. Then the import is paid with that.
 
@@ -158,6 +160,7 @@ using vram::driver::real;
 
 VRAM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   VRAM_PASS(cuIpcGetMemHandle, handle, address);
+  if (is_in_own_pool(address)) return CUDA_ERROR_NOT_SUPPORTED;
   return shared(real.cuIpcGetMemHandle(handle, address));
 }
 
@@ -181,6 +184,7 @@ VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr add
                                                    CUmemRangeHandleType type,
                                                    unsigned long long flags) {
   VRAM_PASS(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
+  if (is_in_own_pool(address)) return CUDA_ERROR_NOT_SUPPORTED;
   share_addresses(address, size);
   return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
 }

@@ -25,6 +25,8 @@ using pool::Segments;
 // while the pool holds memory, since no call names them.
 constexpr std::uint64_t kTables = 8 * kMiB;
 constexpr std::uint64_t kPage = 2 * kMiB;
+// Above what a driver counts up to.
+constexpr std::uint64_t kBlockNumbers = std::uint64_t{1} << 62;
 // Stands in a device's slot when its pool could not be opened: not tried again at every call.
 Segments* failed() { return reinterpret_cast<Segments*>(1); }
 
@@ -235,14 +237,18 @@ Segments* elastic_pool(std::uint32_t ordinal) {
   return lives_here ? pool : nullptr;
 }
 
-bool own_block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes) {
-  Segments* pool = holder_of(address);
-  return pool != nullptr && pool->block_around(address, start, bytes);
-}
-
-CUcontext own_context_of(CUdeviceptr address) {
-  Segments* pool = holder_of(address);
-  return pool == nullptr ? nullptr : pool->context();
+bool own_block_around(CUdeviceptr address, OwnBlock* block) {
+  Process& self = process();
+  for (std::uint32_t d = 0; d < self.device_count; ++d) {
+    Segments* pool = pool_of(self.device[d]);
+    Segments::BlockAsked asked{};
+    if (pool == nullptr || !pool->contains(address)) continue;
+    if (!pool->block_around(address, &asked)) return false;
+    *block = {asked.start, asked.bytes, kBlockNumbers | std::uint64_t{d} << 32 | asked.number,
+              pool->context()};
+    return true;
+  }
+  return false;
 }
 
 CUstream named_stream(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
@@ -312,6 +318,10 @@ std::uint64_t own_idle(const Device& device) {
   if (pool == nullptr) return 0;
   const pool::SegmentsInfo info = pool->info();
   return info.reserved > info.in_use ? info.reserved - info.in_use : 0;
+}
+
+std::uint64_t own_tables_due(const Device& device) {
+  return is_elastic() && !device.own_tables.load(std::memory_order_relaxed) ? kTables : 0;
 }
 
 bool own_holding(std::uint32_t ordinal, OwnHolding* holding) {

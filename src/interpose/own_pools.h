@@ -60,8 +60,13 @@ bool free_in_own_pool(CUdeviceptr address, CUstream stream);
 bool free_in_own_pool_now(CUdeviceptr address);
 bool is_in_own_pool(CUdeviceptr address);
 // The block that an address lies in, as the program asked for it. False: in none of ours.
-bool own_block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes);
-CUcontext own_context_of(CUdeviceptr address);  // null: the address is in none of ours
+struct OwnBlock {
+  CUdeviceptr start;
+  std::uint64_t bytes;
+  std::uint64_t number;  // unlike every other's
+  CUcontext context;
+};
+bool own_block_around(CUdeviceptr address, OwnBlock* block);
 
 // Before a stream is destroyed.
 void forget_stream_in_own_pools(CUstream stream);
@@ -74,6 +79,9 @@ void make_room(Device& device, std::uint64_t bytes);
 
 // What a device's own pool has idle, bytes: taken from the card, and free for whatever asks next.
 std::uint64_t own_idle(const Device& device);
+
+// What the next allocation will be charged beside what it asks for, bytes.
+std::uint64_t own_tables_due(const Device& device);
 
 // What a device's own pool holds; false: there is none.
 struct OwnHolding {

@@ -65,7 +65,6 @@ Refusal why_not() {
   Process& self = process();
   if (job()->header.stays != 0) return Refusal::kStays;
   if (self.captures.load(std::memory_order_acquire) != 0) return Refusal::kCapture;
-  if (shares_memory()) return Refusal::kShared;
   return holds_managed_memory() ? Refusal::kManaged : Refusal::kNone;
 }
 

@@ -27,7 +27,7 @@ View budget(Device& device, View card) {
   const std::uint64_t total = least(usage.limit, card.total);
   const std::uint64_t idle = own_idle(device);
   // Parked memory is the program's all the same.
-  const std::uint64_t held = usage.used + parked_bytes(device);
+  const std::uint64_t held = usage.used + parked_bytes(device) + own_tables_due(device);
   const std::uint64_t used = held > idle ? held - idle : 0;
   const std::uint64_t left = usage.limit > used ? usage.limit - used : 0;
   return {least(left, card.free + idle), total};

@@ -81,9 +81,14 @@ class Segments {
   [[nodiscard]] bool record_use(CUdeviceptr address, CUstream stream);
   // Bytes of the live block that begins at the address, as rounded; 0: none.
   [[nodiscard]] std::uint64_t bytes_at(CUdeviceptr address);
-  // The live block that an address lies in, with the bytes it was asked for. False: in none. As long
-  // as it takes to walk a shard's blocks, unless it is the block's first address.
-  [[nodiscard]] bool block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes);
+  // The live block that an address lies in, with the bytes it was asked for. False: in none. As
+  // long as it takes to walk a shard's blocks, unless it is the block's first address.
+  struct BlockAsked {
+    CUdeviceptr start;
+    std::uint64_t bytes;
+    std::uint32_t number;  // no other block of the pool has it, nor one that lies here later
+  };
+  [[nodiscard]] bool block_around(CUdeviceptr address, BlockAsked* block);
   // Whether the address lies in the pool's reservations, block or not.
   [[nodiscard]] bool contains(CUdeviceptr address) const;
 
@@ -295,6 +300,7 @@ class Segments {
   alignas(64) Counters counters_;
   std::atomic<std::uint64_t> age_{1};  // counts calls of decay()
   Pace pace_;
+  std::uint32_t numbers_ = 0;   // given to blocks that were asked about
   std::uint64_t promoted_ = 0;  // the tickets that had passed at the last promote()
 };
 

@@ -58,6 +58,7 @@ void Segments::tell_all() {
 void Segments::hand_out(ThreadCache& cache, Node& node, std::uint64_t asked) {
   node.handed_out = true;
   node.ticket = asked;
+  node.previous = 0;
   cache.live_bytes += static_cast<std::int64_t>(node.bytes);
   if (cache.live_bytes > cache.highest_live_bytes) cache.highest_live_bytes = cache.live_bytes;
   ++cache.live_blocks;
@@ -281,6 +282,7 @@ CUresult Segments::allocate_centrally(CUdeviceptr* address, const Wanted& asked)
   } else {
     node.handed_out = true;
     node.ticket = wanted.asked;
+    node.previous = 0;
     const std::int64_t bytes = static_cast<std::int64_t>(node.bytes);
     count(bytes, 1, bytes);
     counters_.allocations.fetch_add(1, std::memory_order_relaxed);
@@ -486,23 +488,23 @@ std::uint64_t Segments::bytes_at(CUdeviceptr address) {
   return block == 0 || !nodes_[block].handed_out ? 0 : nodes_[block].bytes;
 }
 
-bool Segments::block_around(CUdeviceptr address, CUdeviceptr* start, std::uint64_t* bytes) {
+bool Segments::block_around(CUdeviceptr address, BlockAsked* block) {
   bool found = false;
-  const auto look_at = [&](const Node& node) {
+  const auto look_at = [&](Node& node) {
     if (node.kind != arena::NodeKind::kLive || !node.handed_out ||
         address - address_of(node) >= node.ticket) {
       return;
     }
-    *start = address_of(node);
-    *bytes = node.ticket;
+    if (node.previous == 0) node.previous = ++numbers_;
+    *block = {address_of(node), node.ticket, node.previous};
     found = true;
   };
   const Locked hold(lock_);
-  if (const NodeId block = table_.find_without_cache(address); block != 0) look_at(nodes_[block]);
+  if (const NodeId first = table_.find_without_cache(address); first != 0) look_at(nodes_[first]);
   if (found || !contains(address)) return found;
   for_each_space([&](const arena::Space& space) {
     space.for_each([&](const Node& node) {
-      if (!found) look_at(node);
+      if (!found) look_at(const_cast<Node&>(node));
     });
   });
   return found;

@@ -156,6 +156,7 @@ CUresult ElasticMemory::map(CUdeviceptr address, std::size_t size, std::size_t o
   mapping = {};
   mapping.address = address;
   mapping.bytes = size;
+  mapping.number = ++numbers_;
   mapping.flags = flags;
   mapping.backing = index;
   mapping.next_of_backing = backing.first_mapping;
@@ -221,17 +222,28 @@ CUresult ElasticMemory::set_access(CUdeviceptr address, std::size_t size,
   return result;
 }
 
-// Any address inside counts. Asked rarely, so there is no index for it.
+// Asked rarely, so there is no index for an address inside.
+ElasticMemory::Index ElasticMemory::mapping_around(CUdeviceptr address) const {
+  if (const Index first = mapping_at(address); first != 0) return first;
+  for (Index at = 1; at <= mappings_used_; ++at) {
+    if (address - mapping_[at].address < mapping_[at].bytes) return at;
+  }
+  return 0;
+}
+
 bool ElasticMemory::retain(CUmemGenericAllocationHandle* handle, CUdeviceptr address) {
   const Hold hold(lock_);
-  for (Index at = 1; at <= mappings_used_; ++at) {
-    const Mapping& mapping = mapping_[at];
-    if (address - mapping.address >= mapping.bytes) continue;
-    ++backing_[mapping.backing].references;
-    *handle = handle_of(mapping.backing);
-    return true;
-  }
-  return false;
+  const Index at = mapping_around(address);
+  if (at == 0) return false;
+  ++backing_[mapping_[at].backing].references;
+  *handle = handle_of(mapping_[at].backing);
+  return true;
+}
+
+std::uint64_t ElasticMemory::number_at(CUdeviceptr address) {
+  const Hold hold(lock_);
+  const Index at = mapping_around(address);
+  return at == 0 ? 0 : mapping_[at].number;
 }
 
 CUmemGenericAllocationHandle ElasticMemory::real(CUmemGenericAllocationHandle handle) {
@@ -252,6 +264,12 @@ void ElasticMemory::share_range(CUdeviceptr address, std::size_t size) {
   const Hold hold(lock_);
   (void)for_mappings(address, size,
                      [&](Index at) { backing_[mapping_[at].backing].shared = true; });
+}
+
+void ElasticMemory::share_around(CUdeviceptr address) {
+  const Hold hold(lock_);
+  const Index at = mapping_around(address);
+  if (at != 0) backing_[mapping_[at].backing].shared = true;
 }
 
 }  // namespace vram::residency

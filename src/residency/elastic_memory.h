@@ -63,6 +63,11 @@ class ElasticMemory {
   // The same for a call after which somebody else reaches the memory: it is never moved again.
   [[nodiscard]] CUmemGenericAllocationHandle share(CUmemGenericAllocationHandle handle);
   void share_range(CUdeviceptr address, std::size_t size);
+  void share_around(CUdeviceptr address);  // whatever is mapped there
+
+  // A number for what is mapped around an address, the same wherever the memory is, and unlike that
+  // of every other mapping; 0: none of ours is.
+  [[nodiscard]] std::uint64_t number_at(CUdeviceptr address);
 
   // Bytes on a card, or parked from it.
   [[nodiscard]] std::uint64_t bytes(unsigned card, Owner owner) const {
@@ -102,6 +107,7 @@ class ElasticMemory {
   struct Mapping {
     CUdeviceptr address;
     std::uint64_t bytes;
+    std::uint64_t number;
     std::uint64_t readable;  // by card, a bit each
     std::uint64_t writable;
     unsigned long long flags;
@@ -126,6 +132,7 @@ class ElasticMemory {
   [[nodiscard]] CUmemGenericAllocationHandle handle_of(Index backing) const;
   [[nodiscard]] Index find(CUmemGenericAllocationHandle handle) const;
   [[nodiscard]] Index mapping_at(CUdeviceptr address) const;
+  [[nodiscard]] Index mapping_around(CUdeviceptr address) const;
   template <typename Visit>
   bool for_mappings(CUdeviceptr address, std::size_t size, Visit visit);
   [[nodiscard]] Index new_backing();
@@ -166,6 +173,7 @@ class ElasticMemory {
   std::uint32_t ordered_ = 0;
   Index backings_used_ = 0;
   Index mappings_used_ = 0;
+  std::uint64_t numbers_ = 0;
   Index free_backing_ = 0;
   Index free_mapping_ = 0;
   base::LevelTable at_;  // address -> mapping

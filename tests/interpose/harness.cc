@@ -93,9 +93,10 @@ Outcome Bench::command(const Words& line) const {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!is_ours(*variable)) environment.push_back(*variable);
   }
-  // The same programs, their stream-ordered memory served by whoever is named.
+  // The same programs, their memory served by whoever is named.
   if (const char* alloc = getenv("TEST_ALLOC"); alloc != nullptr) {
-    environment.push_back(std::string("VRAM_ALLOC=") + alloc);
+    const bool elastic = std::string(alloc) == "elastic";
+    environment.push_back(elastic ? "VRAM_ELASTIC=true" : std::string("VRAM_ALLOC=") + alloc);
   }
   environment.push_back("VRAM_STATE_DIR=" + folder_ + "/state");
   environment.push_back("VRAM_SIM_NAME=" + machine_);

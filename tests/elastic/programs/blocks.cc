@@ -82,16 +82,20 @@ CUresult take_virtual(Block* block) {
   return result;
 }
 
-CUresult give_back_virtual(const Block& block) {
-  CUresult result = CUDA_SUCCESS;
-  for (const CUdeviceptr address : {block.address, block.alias}) {
-    if (address == 0) continue;
-    const CUresult unmapped = cuMemUnmap(address, block.bytes);
+CUresult give_back_virtual(Block* block) {
+  for (CUdeviceptr* address : {&block->alias, &block->address}) {
+    if (*address == 0) continue;
+    const CUresult unmapped = cuMemUnmap(*address, block->bytes);
     if (unmapped != CUDA_SUCCESS) return unmapped;
-    result = cuMemAddressFree(address, block.bytes);
+    (void)cuMemAddressFree(*address, block->bytes);
+    *address = 0;
   }
-  release_all(block);
-  return result;
+  while (!block->handles.empty()) {
+    const CUresult released = cuMemRelease(block->handles.back());
+    if (released != CUDA_SUCCESS) return released;
+    block->handles.pop_back();
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult take_of_own_pool(Block* block) {
@@ -211,15 +215,18 @@ std::string take(const std::string& kind, std::size_t bytes, Block* block) {
   return "";
 }
 
-std::string give_back(const Block& block) {
-  const std::string& kind = block.kind;
+std::string give_back(Block* block) {
+  const std::string& kind = block->kind;
   CUresult result = CUDA_SUCCESS;
   if (kind == "async" || kind == "pool") {
-    result = cuMemFreeAsync(block.address, nullptr);
-    if (result == CUDA_SUCCESS) result = cuStreamSynchronize(nullptr);
-    if (block.pool != nullptr) cuMemPoolDestroy(block.pool);
+    if (block->address != 0) result = cuMemFreeAsync(block->address, nullptr);
+    if (result == CUDA_SUCCESS) {
+      block->address = 0;
+      result = cuStreamSynchronize(nullptr);
+    }
+    if (result == CUDA_SUCCESS && block->pool != nullptr) cuMemPoolDestroy(block->pool);
   } else if (kind == "block" || kind == "pitch" || kind == "managed") {
-    result = cuMemFree(block.address);
+    result = cuMemFree(block->address);
   } else {
     result = give_back_virtual(block);
   }

@@ -43,8 +43,8 @@ struct Block {
 // block, pitch, async, pool, virtual, alias, scattered, kept, shareable, managed. Empty: taken;
 // else the name of the driver's error, and nothing is held.
 [[nodiscard]] std::string take(const std::string& kind, std::size_t bytes, Block* block);
-// The same, of giving it back.
-[[nodiscard]] std::string give_back(const Block& block);
+// The same, of giving it back; when it fails half-way, the next attempt goes on from there.
+[[nodiscard]] std::string give_back(Block* block);
 
 [[nodiscard]] std::string fill(Block* block, std::uint32_t seed);
 // Every byte and every answer about the address. Empty: as it was left; else what is not.

@@ -102,12 +102,12 @@ Answer give(std::istream& words) {
   std::string name;
   words >> name;
   if (name != "all") {
-    const std::string fault = scene::give_back(blocks.at(name));
+    const std::string fault = scene::give_back(&blocks.at(name));
     if (fault.empty()) blocks.erase(name);
     return {fault, ""};
   }
   while (!blocks.empty()) {
-    const std::string fault = scene::give_back(blocks.begin()->second);
+    const std::string fault = scene::give_back(&blocks.begin()->second);
     if (!fault.empty()) return {blocks.begin()->first + " " + fault, ""};
     blocks.erase(blocks.begin());
   }

@@ -29,6 +29,14 @@ class Bytes(ElasticTest):
                 self.tell(scene, "give it", "check")
                 self.finish(scene.process)
 
+    def test_keep_the_identity_that_the_driver_gave_them(self):
+        scene = self.scene()
+        self.take_every_kind(scene)
+        self.tell(scene, "ids")
+        self.park()
+        self.unpark()
+        self.tell(scene, "ids")
+
     def test_that_change_between_are_those_that_come_back(self):
         scene = self.scene()
         self.take_every_kind(scene)

@@ -62,6 +62,7 @@ class Faults(ElasticTest):
         name = f"job{self.number}"
         environment = {"VRAM_SIM_FAULTS": faults} if faults else {}
         scene = self.scene(name=name, begin=False, environment=environment)
+        self.last = scene
         self.until_ok(scene, "begin")
         return name, scene
 
@@ -134,7 +135,10 @@ class Faults(ElasticTest):
             faults = faults_of(chance)
             cycles = min(CYCLES_OF_A_PROGRAM, CYCLES - done)
             with self.subTest(faults=faults, seed=SEED + done):
-                self.live(faults, cycles, chance)
+                try:
+                    self.live(faults, cycles, chance)
+                finally:
+                    self.finish(self.last.process)
             done += cycles
         self.assertGreater(self.seen["parked"], 0)
         print(f"{done} cycles: " + ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items())), file=sys.stderr)

@@ -82,16 +82,20 @@ CUresult take_virtual(Block* block) {
   return result;
 }
 
-CUresult give_back_virtual(const Block& block) {
-  CUresult result = CUDA_SUCCESS;
-  for (const CUdeviceptr address : {block.address, block.alias}) {
-    if (address == 0) continue;
-    const CUresult unmapped = cuMemUnmap(address, block.bytes);
+CUresult give_back_virtual(Block* block) {
+  for (CUdeviceptr* address : {&block->alias, &block->address}) {
+    if (*address == 0) continue;
+    const CUresult unmapped = cuMemUnmap(*address, block->bytes);
     if (unmapped != CUDA_SUCCESS) return unmapped;
-    result = cuMemAddressFree(address, block.bytes);
+    (void)cuMemAddressFree(*address, block->bytes);
+    *address = 0;
   }
-  release_all(block);
-  return result;
+  while (!block->handles.empty()) {
+    const CUresult released = cuMemRelease(block->handles.back());
+    if (released != CUDA_SUCCESS) return released;
+    block->handles.pop_back();
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult take_of_own_pool(Block* block) {
@@ -145,7 +149,6 @@ Told told_of(CUdeviceptr address) {
   ask(&told.managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
   ask(&told.start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
   ask(&told.bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
-  ask(&told.id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
   return told;
 }
 
@@ -153,9 +156,9 @@ std::string difference(const Told& was, const Told& is) {
   char text[256];
   std::snprintf(text, sizeof text,
                 "other answers: range %llx+%zu was %llx+%zu, pointer %llx was %llx, type %u was "
-                "%u, device %d was %d, start %llx was %llx, id %llu was %llu",
+                "%u, device %d was %d, start %llx was %llx",
                 is.range, is.range_bytes, was.range, was.range_bytes, is.pointer, was.pointer,
-                is.type, was.type, is.ordinal, was.ordinal, is.start, was.start, is.id, was.id);
+                is.type, was.type, is.ordinal, was.ordinal, is.start, was.start);
   return text;
 }
 
@@ -208,18 +211,22 @@ std::string take(const std::string& kind, std::size_t bytes, Block* block) {
   const CUresult result = take_one(block);
   if (result != CUDA_SUCCESS) return name_of(result);
   block->told = told_of(block->address);
+  ask(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block->address);
   return "";
 }
 
-std::string give_back(const Block& block) {
-  const std::string& kind = block.kind;
+std::string give_back(Block* block) {
+  const std::string& kind = block->kind;
   CUresult result = CUDA_SUCCESS;
   if (kind == "async" || kind == "pool") {
-    result = cuMemFreeAsync(block.address, nullptr);
-    if (result == CUDA_SUCCESS) result = cuStreamSynchronize(nullptr);
-    if (block.pool != nullptr) cuMemPoolDestroy(block.pool);
+    if (block->address != 0) result = cuMemFreeAsync(block->address, nullptr);
+    if (result == CUDA_SUCCESS) {
+      block->address = 0;
+      result = cuStreamSynchronize(nullptr);
+    }
+    if (result == CUDA_SUCCESS && block->pool != nullptr) cuMemPoolDestroy(block->pool);
   } else if (kind == "block" || kind == "pitch" || kind == "managed") {
-    result = cuMemFree(block.address);
+    result = cuMemFree(block->address);
   } else {
     result = give_back_virtual(block);
   }
@@ -243,6 +250,13 @@ std::string check(const Block& block) {
   if (!fault.empty()) return fault;
   const Told now = told_of(block.address);
   return now == block.told ? "" : difference(block.told, now);
+}
+
+std::string check_id(const Block& block) {
+  unsigned long long id = 0;
+  ask(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block.address);
+  if (id == block.id) return "";
+  return "id " + std::to_string(id) + ", not " + std::to_string(block.id);
 }
 
 }  // namespace scene

@@ -10,6 +10,7 @@
 //   fill NAME                with another pattern
 //   give NAME | give all
 //   check                    every byte and every answer about every address
+//   ids                      the driver's identity of every block
 //   left                     what cuMemGetInfo says: free, total
 //   work COUNT | rest        threads that launch, copy and allocate; told what they did
 //   spin MS                  keeps the card at work
@@ -101,12 +102,12 @@ Answer give(std::istream& words) {
   std::string name;
   words >> name;
   if (name != "all") {
-    const std::string fault = scene::give_back(blocks.at(name));
+    const std::string fault = scene::give_back(&blocks.at(name));
     if (fault.empty()) blocks.erase(name);
     return {fault, ""};
   }
   while (!blocks.empty()) {
-    const std::string fault = scene::give_back(blocks.begin()->second);
+    const std::string fault = scene::give_back(&blocks.begin()->second);
     if (!fault.empty()) return {blocks.begin()->first + " " + fault, ""};
     blocks.erase(blocks.begin());
   }
@@ -119,6 +120,14 @@ Answer check() {
     if (!fault.empty()) return {name + " " + fault, ""};
   }
   return {"", std::to_string(blocks.size())};
+}
+
+Answer ids() {
+  for (const auto& [name, block] : blocks) {
+    const std::string fault = scene::check_id(block);
+    if (!fault.empty()) return {name + " " + fault, ""};
+  }
+  return {};
 }
 
 Answer left() {
@@ -250,6 +259,7 @@ const std::map<std::string, Command>& commands() {
                                                   {"fill", fill},
                                                   {"give", give},
                                                   {"check", plain(check)},
+                                                  {"ids", plain(ids)},
                                                   {"left", plain(left)},
                                                   {"work", work},
                                                   {"rest", plain(rest)},

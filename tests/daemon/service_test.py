@@ -164,8 +164,11 @@ class Service(DaemonTest):
         self.assertTrue(self.is_alive())
         line.send(request(STATUS))
         line.send(request(STATUS))
-        while line.recv(4096):
-            pass
+        with self.assertRaises((ConnectionResetError, BrokenPipeError, StopIteration)):
+            while True:
+                line.send(request(STATUS))
+                if not line.recv(4096):
+                    raise StopIteration
         self.assertTrue(self.is_alive())
 
     def test_one_user_cannot_take_all_connections(self):

@@ -298,7 +298,7 @@ void Room::serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan*
   purse->free -= wanted;
 }
 
-void Room::take_from(const Sight& sight, const Asker& asker, std::vector<Giver> chosen,
+void Room::take_from(const Sight& sight, const Asker& asker, const std::vector<Giver>& chosen,
                      Purse* purse, RoomPlan* plan) {
   for (const Giver& giver : chosen) {
     const JobMember& member = *giver.found.member;

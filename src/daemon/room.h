@@ -119,8 +119,8 @@ class Room {
   std::vector<Giver> givers(const Sight& sight, const Asker& asker) const;
   bool may_give(const Sight& sight, const Asker& asker, const Found& giver) const;
   std::uint64_t turn_end(const Asker& asker, const Found& holder) const;
-  void take_from(const Sight& sight, const Asker& asker, std::vector<Giver> chosen, Purse* purse,
-                 RoomPlan* plan);
+  void take_from(const Sight& sight, const Asker& asker, const std::vector<Giver>& chosen,
+                 Purse* purse, RoomPlan* plan);
   void park_idle(const Sight& sight, RoomPlan* plan);
   void order(const Sight& sight, const Found& found, ledger::Move move, const std::string& line,
              RoomPlan* plan);

@@ -126,8 +126,8 @@ class BadInput(CommandTest):
 
     def test_wrong_files(self):
         path = self.config('quiet = true\nlimt = "4GiB"\n')
-        self.refused(SIM, f"{path}:2: unknown key 'limt'; known are limit, gpu, profile, alloc, on_failure, sim, growth, "
-                     "greedy, elastic, quiet")
+        self.refused(SIM, f"{path}:2: unknown key 'limt'; known are limit, reserve, gpu, profile, alloc, "
+                     "park_after, on_failure, sim, growth, greedy, elastic, park, wait, quiet")
         self.config("limit = 4\n")
         self.refused(SIM, f'{path}:1: limit must be a text in quotes, like limit = "4GiB"')
         self.config('limit = "4"\n')

@@ -29,7 +29,7 @@ class Jobs(CommandTest):
 
     def test_nothing_runs(self):
         self.assertEqual(self.vram("ps").stdout, "no program holds GPU memory\n")
-        self.assertEqual(self.json("ps"), {"schema": 1, "jobs": [], "ungoverned": None, "unreadable": []})
+        self.assertEqual(self.json("ps"), {"schema": 1, "jobs": [], "ungoverned": None, "turns": None, "unreadable": []})
         self.assertEqual(self.json("ps", *SIM)["ungoverned"], [])
 
     def test_a_job_and_its_process(self):
@@ -58,8 +58,9 @@ class Jobs(CommandTest):
         job, = self.jobs()
         device, = job["devices"]
         process, = device["processes"]
-        self.assertEqual(set(job), {"id", "name", "uid", "pid", "command", "created_unix_ns", "simulated", "devices"})
-        self.assertEqual(set(device), {"index", "uuid", "name", "total", "used", "limit", "peak", "denials", "processes"})
+        self.assertEqual(set(job), {"id", "name", "uid", "pid", "command", "created_unix_ns", "simulated", "elastic", "admission",
+                                    "devices"})
+        self.assertEqual(set(device), {"index", "uuid", "name", "total", "used", "limit", "reserve", "peak", "denials", "processes"})
         parking = {"place", "parked_bytes", "times_parked", "last_move_us", "last_refusal"}
         self.assertEqual(set(process), {"pid", "uid", "used", "peak", "denials", "state", "command", *parking})
         self.assertEqual({process[name] for name in parking}, {None}, "of one that is not elastic")

@@ -270,8 +270,8 @@ class Run(CommandTest):
         settings = self.json("config", "show")["settings"]
         self.assertEqual(settings["profile"], {"value": "train", "origin": f"{path}:2: profile"})
         self.assertEqual(settings["limit"], {"value": None, "origin": "default"})
-        self.assertEqual(set(settings), {"limit", "ceiling", "gpu", "preallocation", "profile", "alloc", "elastic",
-                                         "on_failure", "quiet", "sim"})
+        self.assertEqual(set(settings), {"limit", "ceiling", "reserve", "gpu", "preallocation", "profile", "alloc", "elastic",
+                                         "park", "park_after", "wait", "on_failure", "quiet", "sim"})
         self.assertEqual(settings["quiet"]["value"], "false")
         self.config("quiet = true\nsim = \"1x24GiB\"\n")
         settings = self.json("config", "show")["settings"]

@@ -4,6 +4,7 @@ usage: service_test.py BUILD
 """
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -106,6 +107,20 @@ class Service(DaemonTest):
             self.assertIn(result.returncode, (1, 2))
         self.assertRegex(self.vramd("--version").stdout, r"^vramd \d+\.\d+\.\d+\n$")
 
+    def test_every_option_is_in_the_manual_and_no_other(self):
+        with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "docs", "user", "vramd.8.scd"),
+                  encoding="utf-8") as file:
+            section = file.read().split("# OPTIONS")[1].split("# POLICY")[0]
+        option = r"(?<![\w-])--?[a-z][a-z-]*"
+        documented = {name for line in section.splitlines() if line.startswith("*-") for name in re.findall(option, line.replace("*", " "))}
+        self.assertEqual(documented, set(re.findall(option, self.vramd("--help").stdout.split("Options:")[1])))
+
+    def test_the_example_policy_is_one(self):
+        example = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "integrations", "systemd", "policy.toml")
+        result = self.vramd("--policy", example, "--dry-run")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("22.8GiB may be reserved", result.stdout)
+
     def test_dry_run_tells_what_the_policy_means(self):
         self.elastic("notebook", "--hold", "1024", "--idle", "30")
         job = self.job("notebook")["id"]
@@ -149,8 +164,11 @@ class Service(DaemonTest):
         self.assertTrue(self.is_alive())
         line.send(request(STATUS))
         line.send(request(STATUS))
-        while line.recv(4096):
-            pass
+        with self.assertRaises((ConnectionResetError, BrokenPipeError, StopIteration)):
+            while True:
+                line.send(request(STATUS))
+                if not line.recv(4096):
+                    raise StopIteration
         self.assertTrue(self.is_alive())
 
     def test_one_user_cannot_take_all_connections(self):

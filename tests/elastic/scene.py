@@ -4,6 +4,7 @@ import json
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -67,7 +68,8 @@ class ElasticTest(CommandTest):
         """A scene as a job of that name; with a context unless told otherwise."""
         process = subprocess.Popen(
             [VRAM, "run", "-q", "--elastic", "--name", name, "--sim", CARD, *options, "--", SCENE],
-            env={**self.environment, **(environment or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env={**self.environment, **(environment or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True)
         self.addCleanup(self.finish, process)
         scene = Scene(process)
         if begin:
@@ -76,8 +78,10 @@ class ElasticTest(CommandTest):
 
     @staticmethod
     def finish(process):
-        if process.poll() is None:
-            process.kill()
+        try:  # with the scene that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         process.wait(timeout=PATIENCE)
         for pipe in (process.stdin, process.stdout):
             try:

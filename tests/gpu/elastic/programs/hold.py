@@ -7,7 +7,8 @@ The pattern of word i is a function of i and a seed, computed on the card. A mem
   check           checksum, exactness, pointers
   fill SEED       with another pattern
   churn           gives a part back and takes it again
-  soak SECONDS    checks every second, fills and churns at times; a row for each round, then {"done"}
+  soak SECONDS [still]   checks every second, fills and churns at times; a row for each round, then {"done"};
+                  `still`: takes and gives nothing
 """
 import json
 import sys
@@ -27,7 +28,7 @@ def look(memory):
     return {"checksum": memory.checksum(), "exact": memory.exact(), "pointers": memory.pointers()}
 
 
-def soak(memory, seconds, seed):
+def soak(memory, seconds, seed, churns):
     end = time.monotonic() + seconds
     rounds = 0
     while time.monotonic() < end:
@@ -36,7 +37,7 @@ def soak(memory, seconds, seed):
         if rounds % 5 == 4:
             seed += 1
             memory.fill(seed)
-        if rounds % 7 == 6:
+        if churns and rounds % 7 == 6:
             memory.churn()
         rounds += 1
         say(round=rounds, exact=exact, seconds=round(time.monotonic() - start, 3))
@@ -64,7 +65,7 @@ def serve(memory, seed=1):
             memory.churn()
             say(churned=True)
         elif words[0] == "soak":
-            seed = soak(memory, float(words[1]), seed)
+            seed = soak(memory, float(words[1]), seed, "still" not in words)
         else:
             say(unknown=words[0])
 

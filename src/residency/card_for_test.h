@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <random>
 
 #include "residency/calls.h"
 
@@ -46,6 +47,8 @@ struct Card {
   Call failing = Call::kKinds;
   unsigned long fails_at = 0;  // 0: never
   bool stays_broken = false;
+  unsigned one_in = 0;  // of any kind fails; 0: none
+  std::minstd_rand chance;
 
   void fail(Call call, unsigned long nth, bool from_then_on = false) {
     std::memset(calls, 0, sizeof calls);
@@ -53,11 +56,16 @@ struct Card {
     fails_at = nth;
     stays_broken = from_then_on;
   }
-  void work() { fails_at = 0; }
+  void fail_one_in(unsigned n) { one_in = n; }
+  void work() {
+    fails_at = 0;
+    one_in = 0;
+  }
   // Whether the call that was to fail was made.
   bool failed() const { return fails_at != 0 && calls[static_cast<unsigned>(failing)] >= fails_at; }
   bool fails(Call call) {
     const unsigned long made = ++calls[static_cast<unsigned>(call)];
+    if (one_in != 0 && chance() % one_in == 0) return true;
     return fails_at != 0 && call == failing &&
            (made == fails_at || (stays_broken && made > fails_at));
   }

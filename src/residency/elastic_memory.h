@@ -102,6 +102,7 @@ class ElasticMemory {
     Index first_mapping;  // the one that it is copied through
     Index next_free;
     bool shared;
+    bool on_host;  // what it holds is there, whatever the driver still has of it
     Owner owner;
   };
   struct Mapping {
@@ -114,7 +115,8 @@ class ElasticMemory {
     Index backing;
     Index next_of_backing;
     Index next_free;
-    bool odd;  // reached by something that is no card
+    bool odd;     // reached by something that is no card
+    bool absent;  // not mapped at the moment
   };
   // Neighbours in addresses and on the host, moved by one copy.
   struct Run {
@@ -159,9 +161,9 @@ class ElasticMemory {
   [[nodiscard]] bool copy(const Batch& batch, unsigned turn, Copy copy_run);
   [[nodiscard]] wire::Refusal copy_out_and_give_up(std::atomic<std::uint64_t>* moved);
   [[nodiscard]] bool give_up(const Batch& batch);
+  [[nodiscard]] bool take_off_card(Backing& backing);
   [[nodiscard]] CUresult map_again(Backing& backing);
   [[nodiscard]] CUresult allow(const Mapping& mapping);
-  void take_away(Backing& backing);
 
   Calls driver_{};
   std::uint64_t batch_ = kBatch;

@@ -128,23 +128,26 @@ bool ElasticMemory::copy(const Batch& batch, unsigned turn, Copy copy_run) {
   return fine;
 }
 
-// False: some of the batch is still on the card, mapped as before.
+// Its bytes are on the host. False: the driver kept some of it, which is tried again another time.
+bool ElasticMemory::take_off_card(Backing& backing) {
+  bool gone = true;
+  for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
+    Mapping& mapping = mapping_[at];
+    mapping.absent =
+        mapping.absent || driver_.unmap(mapping.address, mapping.bytes) == CUDA_SUCCESS;
+    gone = gone && mapping.absent;
+  }
+  if (gone && backing.real != 0 && driver_.release(backing.real) == CUDA_SUCCESS) backing.real = 0;
+  return gone && backing.real == 0;
+}
+
+// The batch has been copied. False: the driver kept some of it.
 bool ElasticMemory::give_up(const Batch& batch) {
   for (std::uint32_t i = batch.first; i < batch.end; ++i) {
     Backing& backing = backing_[order_[i]];
-    for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
-      if (driver_.unmap(mapping_[at].address, mapping_[at].bytes) == CUDA_SUCCESS) continue;
-      // Those before it are mapped again: the memory is still there.
-      for (Index done = backing.first_mapping; done != at; done = mapping_[done].next_of_backing) {
-        (void)driver_.map(mapping_[done].address, mapping_[done].bytes, 0, backing.real,
-                          mapping_[done].flags);
-        (void)allow(mapping_[done]);
-      }
-      return false;
-    }
-    (void)driver_.release(backing.real);
-    backing.real = 0;
+    backing.on_host = true;
     parked_.store(true, std::memory_order_release);
+    if (!take_off_card(backing)) return false;
   }
   return true;
 }
@@ -218,47 +221,37 @@ CUresult ElasticMemory::allow(const Mapping& mapping) {
                     : driver_.set_access(mapping.address, mapping.bytes, access, count);
 }
 
-// New memory where the old was. On failure there is none.
+// Memory where it was: new, or what the driver would not take.
 CUresult ElasticMemory::map_again(Backing& backing) {
-  CUresult result = driver_.create(&backing.real, backing.bytes, &backing.prop, backing.flags);
-  if (result != CUDA_SUCCESS) {
-    backing.real = 0;
-    return result;
+  if (backing.real == 0) {
+    const CUresult made =
+        driver_.create(&backing.real, backing.bytes, &backing.prop, backing.flags);
+    if (made != CUDA_SUCCESS) {
+      backing.real = 0;
+      return made;
+    }
   }
   for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
-    const Mapping& mapping = mapping_[at];
-    result = driver_.map(mapping.address, mapping.bytes, 0, backing.real, mapping.flags);
-    if (result == CUDA_SUCCESS) {
-      result = allow(mapping);
-      if (result != CUDA_SUCCESS) (void)driver_.unmap(mapping.address, mapping.bytes);
+    Mapping& mapping = mapping_[at];
+    if (mapping.absent) {
+      const CUresult mapped =
+          driver_.map(mapping.address, mapping.bytes, 0, backing.real, mapping.flags);
+      if (mapped != CUDA_SUCCESS) return mapped;
+      mapping.absent = false;
     }
-    if (result == CUDA_SUCCESS) continue;
-    for (Index done = backing.first_mapping; done != at; done = mapping_[done].next_of_backing) {
-      (void)driver_.unmap(mapping_[done].address, mapping_[done].bytes);
-    }
-    (void)driver_.release(backing.real);
-    backing.real = 0;
-    return result;
+    const CUresult allowed = allow(mapping);
+    if (allowed != CUDA_SUCCESS) return allowed;
   }
   return CUDA_SUCCESS;
-}
-
-// Its bytes are on the host.
-void ElasticMemory::take_away(Backing& backing) {
-  for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
-    (void)driver_.unmap(mapping_[at].address, mapping_[at].bytes);
-  }
-  (void)driver_.release(backing.real);
-  backing.real = 0;
 }
 
 Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
   const Hold hold(lock_);
   if (!is_parked()) return Refusal::kNone;
-  // What a parking that failed half-way left on the card is not in the order any more.
+  // What a parking that failed half-way did not come to is not in the order any more.
   std::uint32_t missing = 0;
   for (std::uint32_t i = 0; i < ordered_; ++i) {
-    if (backing_[order_[i]].real == 0) order_[missing++] = order_[i];
+    if (backing_[order_[i]].on_host) order_[missing++] = order_[i];
   }
   ordered_ = missing;
   CUresult result = open_lanes() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -269,7 +262,6 @@ Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
     turn ^= 1;
     for (; back < batch.end && result == CUDA_SUCCESS; ++back) {
       result = map_again(backing_[order_[back]]);
-      if (result != CUDA_SUCCESS) break;
     }
     if (result == CUDA_SUCCESS && !copy(batch, turn, [&](const Run& run, CUstream stream) {
           return driver_.copy_in(run.address, host_.at(run.host_offset), run.bytes, stream);
@@ -281,8 +273,9 @@ Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
   const bool copied = wait_for_lanes(0) & wait_for_lanes(1);
   if (result == CUDA_SUCCESS && !copied) result = CUDA_ERROR_UNKNOWN;
   if (result != CUDA_SUCCESS) {
-    for (std::uint32_t i = 0; i < back; ++i) take_away(backing_[order_[i]]);
+    for (std::uint32_t i = 0; i < back; ++i) (void)take_off_card(backing_[order_[i]]);
   } else {
+    for (std::uint32_t i = 0; i < ordered_; ++i) backing_[order_[i]].on_host = false;
     parked_.store(false, std::memory_order_release);
   }
   close_lanes();

@@ -59,7 +59,7 @@ std::string summarise_as_json(const wire::Job& job, int status,
   Json summary{
       {"schema", kJsonSchema}, {"job", job.header.id}, {"status", status}, {"devices", devices}};
   if (trace) summary["trace"] = trace_json(*trace);
-  return summary.dump();
+  return summary.line();
 }
 
 std::string summarise_trace(const std::string& path, const trace::Summary& summary) {
@@ -76,7 +76,7 @@ std::string summarise_trace(const std::string& path, const trace::Summary& summa
 }
 
 std::string summarise_trace_as_json(const trace::Summary& summary) {
-  return Json{{"schema", kJsonSchema}, {"trace", trace_json(summary)}}.dump();
+  return Json{{"schema", kJsonSchema}, {"trace", trace_json(summary)}}.line();
 }
 
 }  // namespace vram::cli

@@ -1,8 +1,10 @@
 // `vram park` and `vram unpark`: every process of the jobs is asked at once, then waited for.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "cli/commands.h"
@@ -38,6 +40,7 @@ enum class Outcome : std::uint8_t {
   kRefused,    // see the refusal
   kOvertaken,  // somebody else asked for the opposite meanwhile
   kNoAnswer,   // not in time
+  kLeft,       // not until whoever waited was told to stop
   kEnded,
 };
 
@@ -152,6 +155,31 @@ class Progress {
   bool written_ = false;
 };
 
+volatile std::sig_atomic_t stopped_by = 0;
+
+// While it lives, Ctrl-C and kill end the waiting and not the command, which tells what stands.
+class Stoppable {
+ public:
+  Stoppable() {
+    struct sigaction note {};
+    note.sa_handler = [](int signal) { stopped_by = signal; };
+    for (std::size_t i = 0; i < kCount; ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &note, nullptr);
+    }
+  }
+  ~Stoppable() {
+    for (std::size_t i = 0; i < kCount; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Stoppable(const Stoppable&) = delete;
+  Stoppable& operator=(const Stoppable&) = delete;
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static constexpr std::size_t kCount = sizeof kSignals / sizeof kSignals[0];
+  struct sigaction before_[kCount];
+};
+
 void wait_for_all(std::vector<Asked>* all, Move move, std::uint64_t timeout_ms) {
   const ledger::World& world = ledger::real_world();
   const std::uint64_t deadline = world.now_ms() + timeout_ms;
@@ -164,13 +192,14 @@ void wait_for_all(std::vector<Asked>* all, Move move, std::uint64_t timeout_ms) 
     }
     if (open == nullptr) return;
     const std::uint64_t now = world.now_ms();
-    if (now >= deadline) break;
+    if (now >= deadline || stopped_by != 0) break;
     progress.show(*all);
     const std::uint64_t left_ms = std::min(deadline - now, kLook_ms);
     ledger::wait_for_answer(open->parking(), world, static_cast<std::uint32_t>(left_ms * 1000));
   }
   for (Asked& asked : *all) {
-    if (asked.outcome == Outcome::kOpen) asked.outcome = Outcome::kNoAnswer;
+    if (asked.outcome != Outcome::kOpen) continue;
+    asked.outcome = stopped_by != 0 ? Outcome::kLeft : Outcome::kNoAnswer;
   }
 }
 
@@ -197,9 +226,28 @@ bool is_stopped(const Asked& asked) {
   return state == 'T' || state == 't';
 }
 
+std::string moved_so_far(const Asked& asked) {
+  return format_bytes(asked.parking().moved.load()) + " of " + format_bytes(asked.bytes);
+}
+
+bool is_on_the_move(const Asked& asked) {
+  return asked.place == Place::kParking || asked.place == Place::kRestoring;
+}
+
+std::string take_back_text(const Asked& asked) {
+  return std::string("take it back with 'vram ") +
+         (asked.move == Move::kToHost ? "unpark " : "park ") + asked.job->id + "'";
+}
+
+std::string left_text(const Asked& asked) {
+  const std::string process = "process " + process_text(asked);
+  const std::string moves =
+      is_on_the_move(asked) ? " is on the move (" + moved_so_far(asked) + ")" : "";
+  return process + (moves.empty() ? "" : moves + " and") + " stays asked; " + take_back_text(asked);
+}
+
 std::string no_answer_text(const Asked& asked, const std::string& timeout) {
   const std::string process = "process " + process_text(asked);
-  const std::string& job = asked.job->id;
   if (is_stopped(asked)) {
     return process + " is stopped, so it did not answer in " + timeout +
            "; it stays asked, and moves once it goes on: kill -CONT " +
@@ -208,11 +256,9 @@ std::string no_answer_text(const Asked& asked, const std::string& timeout) {
   if (asked.place == Place::kWaiting) {
     return explain(Refusal::kCardMemory, asked.move, asked.place, process, asked.bytes);
   }
-  const std::string back = asked.move == Move::kToHost ? "unpark" : "park";
-  const std::string next = "see 'vram ps', or take it back with 'vram " + back + " " + job + "'";
-  if (asked.place == Place::kParking || asked.place == Place::kRestoring) {
-    return process + " still moves after " + timeout + " (" +
-           format_bytes(asked.parking().moved.load()) + " of " + format_bytes(asked.bytes) +
+  const std::string next = "see 'vram ps', or " + take_back_text(asked);
+  if (is_on_the_move(asked)) {
+    return process + " still moves after " + timeout + " (" + moved_so_far(asked) +
            "), and goes on; " + next;
   }
   return process + " did not answer in " + timeout + ", and stays asked; " + next;
@@ -237,6 +283,8 @@ std::string text_of(const Asked& asked, const std::string& timeout) {
     case Outcome::kEnded:
       return process + " ended before it was " + (parks ? "parked" : "restored") +
              "; see 'vram ps' for what is left of job " + asked.job->id;
+    case Outcome::kLeft:
+      return left_text(asked);
     case Outcome::kOpen:
     case Outcome::kNoAnswer:
       break;
@@ -260,6 +308,7 @@ const char* name_of(Outcome outcome, Move move) {
       return "ended";
     case Outcome::kOpen:
     case Outcome::kNoAnswer:
+    case Outcome::kLeft:
       break;
   }
   return "no_answer";
@@ -356,6 +405,13 @@ Result<std::vector<JobInfo>> find_jobs(const std::vector<std::string>& names) {
   return jobs;
 }
 
+// As if nobody had caught the signal, so that a shell sees it.
+void end_by_signal(const Result<Done>& told) {
+  if (!told) std::fprintf(stderr, "vram: %s\n", told.error().message.c_str());
+  std::fflush(nullptr);
+  raise(stopped_by);
+}
+
 Result<Done> move_jobs(const ParkOptions& options, Move move) {
   const Result<std::uint64_t> timeout_ms = parse_duration(options.timeout, "--timeout");
   if (!timeout_ms) return timeout_ms.error();
@@ -374,18 +430,23 @@ Result<Done> move_jobs(const ParkOptions& options, Move move) {
     pages.push_back(std::move(*opened));
   }
   std::vector<Asked> all;
-  for (std::size_t i = 0; i < jobs->size(); ++i) {
-    for (const JobMember& member : (*jobs)[i].members) {
-      all.push_back(ask((*jobs)[i], member, *pages[i], move));
+  {
+    const Stoppable stoppable;
+    for (std::size_t i = 0; i < jobs->size(); ++i) {
+      for (const JobMember& member : (*jobs)[i].members) {
+        all.push_back(ask((*jobs)[i], member, *pages[i], move));
+      }
     }
+    wait_for_all(&all, move, *timeout_ms);
   }
-  wait_for_all(&all, move, *timeout_ms);
   if (options.json) {
     print_json(*jobs, all);
   } else {
     print_text(*jobs, all, options.timeout);
   }
-  return tell_failures(all, options.timeout);
+  const Result<Done> told = tell_failures(all, options.timeout);
+  if (stopped_by != 0) end_by_signal(told);
+  return told;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -42,16 +43,16 @@ T argument(std::size_t place) {
   if constexpr (std::is_enum_v<T>) {
     return static_cast<T>(1);
   } else {
-    T value;
-    std::memset(&value, static_cast<int>(0x10 + place), sizeof(T));
-    return value;
+    std::array<T, 1> value;
+    std::memset(value.data(), static_cast<int>(0x10 + place), sizeof value);
+    return value[0];
   }
 }
 
 template <typename T>
 bool is_argument(const T& given, std::size_t place) {
-  const T expected = argument<T>(place);
-  return std::memcmp(&given, &expected, sizeof(T)) == 0;
+  const std::array<T, 2> both{given, argument<T>(place)};
+  return std::memcmp(both.data(), both.data() + 1, sizeof both / 2) == 0;
 }
 
 template <auto kSlot>

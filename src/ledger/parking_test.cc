@@ -145,6 +145,10 @@ TEST(Parking, WhoTakesASlotIsNotAskedWhatTheLastOwnerWas) {
   parking.place.store(wire::Place::kHost);
   parking.bytes.store(1 << 20);
   parking.times.store(3);
+  parking.moved.store(1 << 19);
+  parking.move_us.store(7);
+  parking.since_ns.store(8);
+  parking.idle_ns.store(9);
   parking.refusal.store(Refusal::kShared);
   const MoveRequest request = ask(parking, Move::kToCard);
   world.dead.insert(7);
@@ -156,6 +160,10 @@ TEST(Parking, WhoTakesASlotIsNotAskedWhatTheLastOwnerWas) {
   EXPECT_EQ(parking.refusal.load(), Refusal::kNone);
   EXPECT_EQ(parking.bytes.load(), 0u);
   EXPECT_EQ(parking.times.load(), 0u);
+  EXPECT_EQ(parking.moved.load(), 0u);
+  EXPECT_EQ(parking.move_us.load(), 0u);
+  EXPECT_EQ(parking.since_ns.load(), 0u);
+  EXPECT_EQ(parking.idle_ns.load(), 0u);
   EXPECT_GT(ask(parking, Move::kToHost).word, request.word) << "numbers go on";
 }
 

@@ -220,6 +220,21 @@ class Park(CommandTest):
         self.assertEqual((result.stdout, result.returncode), (f"process {pid} (fake_elastic) is parked already\n", 0))
         self.assertEqual(self.shown_state(), "parked 64MiB")
 
+    def test_ctrl_c_ends_the_waiting_and_tells_what_stands(self):
+        for name, script, told in (("silent", "never", ""), ("half", "stuck", r" is on the move \(32MiB of 64MiB\) and")):
+            with self.subTest(name):
+                pid, = self.elastic("--park", script, name=name)
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    waiting = self.start("park", name, *PATIENT)
+                    self.wait_for(lambda: os.path.exists(os.path.join(self.folder, f"{name}0.asked")), "the request")
+                    os.unlink(os.path.join(self.folder, f"{name}0.asked"))
+                    waiting.send_signal(number)
+                    out, err = waiting.communicate(timeout=30)
+                    self.assertEqual((out, waiting.returncode), ("", -number), err)
+                    self.assertRegex(err, rf"^vram: process {pid} \(fake_elastic\){told} stays asked; take it back with "
+                                     r"'vram unpark \w{4}'\n$")
+                self.assertEqual(self.vram("unpark", name, *PATIENT).returncode, 0)
+
     def test_one_that_dies_is_not_waited_for(self):
         pids = self.elastic("--park", "die", count=2, last=("--park", "move"))
         start = time.monotonic()

@@ -185,7 +185,7 @@ VRAM_EXPORT CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCR
 }
 
 VRAM_EXPORT CUresult cuArrayDestroy(CUarray array) {
-  VRAM_PASS(cuArrayDestroy, array);
+  VRAM_PASS_BACK(cuArrayDestroy, array);
   return unmake(array, [&] { return real.cuArrayDestroy(array); });
 }
 
@@ -201,6 +201,6 @@ VRAM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
 }
 
 VRAM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  VRAM_PASS(cuMipmappedArrayDestroy, array);
+  VRAM_PASS_BACK(cuMipmappedArrayDestroy, array);
   return unmake(array, [&] { return real.cuMipmappedArrayDestroy(array); });
 }

@@ -243,6 +243,7 @@ CUresult give_back(std::uint64_t address, const OnStream* on, Call bare, Settle 
   Guard guard;
   std::uint64_t value = 0;
   if (guard.nested() || address == 0) return bare();
+  if (ends_parked()) return CUDA_SUCCESS;
   const residency::Through through;
   const auto call = [&] { return freed(KeySpace::kAddress, address, on, bare); };
   // Out of the table before the driver can hand the same address to another thread.

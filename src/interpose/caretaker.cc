@@ -109,6 +109,8 @@ void somebody_waits() {
 
 bool caretaker_has_ended() { return ended.load(std::memory_order_acquire); }
 
+bool ends_parked() { return caretaker_has_ended() && is_elastic() && is_away(); }
+
 // Once it has ended, others do its work, and the mutex is not theirs.
 CaretakerAway::CaretakerAway() {
   if (is_caretaker) pthread_mutex_unlock(&process().caretaking);

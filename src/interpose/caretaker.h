@@ -21,6 +21,10 @@ void somebody_waits();
 // The program ends, and the thread does nothing more.
 bool caretaker_has_ended();
 
+// The program ends while its memory is parked: what it gives back now need not come to the card
+// first, where there may be no room; the driver takes all of it when the process is gone.
+bool ends_parked();
+
 // The caretaker lets its mutex go for a scope in which it may wait for long.
 class CaretakerAway {
  public:

@@ -250,22 +250,22 @@ VRAM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordin
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
-  VRAM_PASS(cuDevicePrimaryCtxRelease, ordinal);
+  VRAM_PASS_BACK(cuDevicePrimaryCtxRelease, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
-  VRAM_PASS(cuDevicePrimaryCtxRelease_v2, ordinal);
+  VRAM_PASS_BACK(cuDevicePrimaryCtxRelease_v2, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
-  VRAM_PASS(cuDevicePrimaryCtxReset, ordinal);
+  VRAM_PASS_BACK(cuDevicePrimaryCtxReset, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset(ordinal); });
 }
 
 VRAM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
-  VRAM_PASS(cuDevicePrimaryCtxReset_v2, ordinal);
+  VRAM_PASS_BACK(cuDevicePrimaryCtxReset_v2, ordinal);
   return end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxReset_v2(ordinal); });
 }
 
@@ -296,12 +296,12 @@ VRAM_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* param
 }
 
 VRAM_EXPORT CUresult cuCtxDestroy(CUcontext context) {
-  VRAM_PASS(cuCtxDestroy, context);
+  VRAM_PASS_BACK(cuCtxDestroy, context);
   return destroy(context, [&] { return real.cuCtxDestroy(context); });
 }
 
 VRAM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-  VRAM_PASS(cuCtxDestroy_v2, context);
+  VRAM_PASS_BACK(cuCtxDestroy_v2, context);
   return destroy(context, [&] { return real.cuCtxDestroy_v2(context); });
 }
 
@@ -325,7 +325,7 @@ VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc res
 }
 
 VRAM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx green) {
-  VRAM_PASS(cuGreenCtxDestroy, green);
+  VRAM_PASS_BACK(cuGreenCtxDestroy, green);
   CUcontext const context = context_of(green);
   const std::uint64_t value = context == nullptr ? 0 : leave(context);
   if (value == 0) return real.cuGreenCtxDestroy(green);

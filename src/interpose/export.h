@@ -3,6 +3,7 @@
 // How a handler begins.
 
 #include "driver/real.h"
+#include "interpose/caretaker.h"
 #include "interpose/process.h"
 #include "residency/gate.h"
 
@@ -25,4 +26,10 @@
 // The same for a call that may touch device memory: it passes the gate.
 #define VRAM_PASS(symbol, ...)     \
   VRAM_ENTER(symbol, __VA_ARGS__); \
+  const vram::residency::Through through
+
+// The same for a call that only gives back.
+#define VRAM_PASS_BACK(symbol, ...)                        \
+  VRAM_ENTER(symbol, __VA_ARGS__);                         \
+  if (vram::interpose::ends_parked()) return CUDA_SUCCESS; \
   const vram::residency::Through through

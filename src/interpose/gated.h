@@ -13,11 +13,14 @@ struct ThroughGate;
 
 template <typename... Args, CUresult (*driver::Real::*kFunction)(Args...)>
 struct ThroughGate<kFunction> {
-  // The driver has the function, and a gate is up.
+  // The driver has the function, and a gate is up. Nothing between the gate and the driver calls
+  // anything, so the arguments stay in their registers.
   [[gnu::noinline]] static CUresult call(Args... args) {
-    residency::Gate::enter();
+    const residency::Gate::Inside inside = residency::Gate::enter_quickly();
+    if (inside.word == nullptr) [[unlikely]]
+      return slowly(args...);
     const CUresult result = (driver::real.*kFunction)(args...);
-    residency::Gate::leave();
+    residency::Gate::leave(inside);
     return result;
   }
   [[gnu::noinline, gnu::cold]] static CUresult slowly(Args... args) {

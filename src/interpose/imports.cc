@@ -202,7 +202,7 @@ VRAM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle 
 }
 
 VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  VRAM_PASS(cuIpcCloseMemHandle, address);
+  VRAM_PASS_BACK(cuIpcCloseMemHandle, address);
   std::uint64_t value = 0;
   const bool known = process().imports.take(address, &value);
   const CUresult result = freed(KeySpace::kAddress, address, nullptr,
@@ -230,7 +230,7 @@ VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
 }
 
 VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
-  VRAM_PASS(cuDestroyExternalMemory, memory);
+  VRAM_PASS_BACK(cuDestroyExternalMemory, memory);
   const auto key = reinterpret_cast<std::uint64_t>(memory);
   std::uint64_t value = 0;
   const bool known = process().imports.take(key, &value);

@@ -362,6 +362,18 @@ CUresult synchronized_with(CUstream stream, Call call) {
   return result;
 }
 
+// `here` is the context that is synchronised with; null: none with pools of ours.
+template <typename Call>
+CUresult synchronized_with_all(const Here* here, Call call) {
+  pool::Segments* own = here == nullptr ? nullptr : opened_own_pool(here->ordinal);
+  if (own == nullptr) return synchronized(call);
+  const pool::Segments::Marks marks = own->mark_all();
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) own->synchronized(marks);
+  reconcile_pools();
+  return result;
+}
+
 Stream plain(CUstream stream) {
   return {stream, real.cuMemFreeAsync, real.cuStreamSynchronize, stream_id, named_stream(stream)};
 }
@@ -484,7 +496,7 @@ VRAM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* p
 }
 
 VRAM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
-  VRAM_PASS(cuMemPoolDestroy, handle);
+  VRAM_PASS_BACK(cuMemPoolDestroy, handle);
   Pool pool{};
   if (!find_pool(handle, &pool)) return real.cuMemPoolDestroy(handle);
   const CUresult result = destroy(pool);
@@ -511,7 +523,7 @@ VRAM_EXPORT CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationTyp
 }
 
 VRAM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
-  VRAM_PASS(cuMemPoolTrimTo, pool, keep);
+  VRAM_PASS_BACK(cuMemPoolTrimTo, pool, keep);
   const CUresult result = real.cuMemPoolTrimTo(pool, keep);
   reconcile_pools();
   Pool known{};
@@ -590,14 +602,16 @@ VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
 VRAM_EXPORT CUresult cuCtxSynchronize() {
   VRAM_ENTER(cuCtxSynchronize);
   Here here{};
-  vram::pool::Segments* own =
-      has_own_pools() && locate(&here) ? opened_own_pool(here.ordinal) : nullptr;
-  if (own == nullptr) return synchronized([] { return real.cuCtxSynchronize(); });
-  const auto marks = own->mark_all();
-  const CUresult result = real.cuCtxSynchronize();
-  if (result == CUDA_SUCCESS) own->synchronized(marks);
-  reconcile_pools();
-  return result;
+  const bool known = has_own_pools() && locate(&here);
+  return synchronized_with_all(known ? &here : nullptr, [] { return real.cuCtxSynchronize(); });
+}
+
+VRAM_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
+  VRAM_ENTER(cuCtxSynchronize_v2, context);
+  Here here{};
+  const bool known = has_own_pools() && context != nullptr && locate_context(context, &here);
+  return synchronized_with_all(known ? &here : nullptr,
+                               [&] { return real.cuCtxSynchronize_v2(context); });
 }
 
 VRAM_EXPORT CUresult cuEventSynchronize(CUevent event) {

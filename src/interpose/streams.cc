@@ -70,14 +70,14 @@ VRAM_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx context
 }
 
 VRAM_EXPORT CUresult cuStreamDestroy(CUstream stream) {
-  VRAM_PASS(cuStreamDestroy, stream);
+  VRAM_PASS_BACK(cuStreamDestroy, stream);
   Device* const device = device_of(stream);
   forget_stream_in_own_pools(stream);
   return destroyed(real.cuStreamDestroy(stream), device);
 }
 
 VRAM_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  VRAM_PASS(cuStreamDestroy_v2, stream);
+  VRAM_PASS_BACK(cuStreamDestroy_v2, stream);
   Device* const device = device_of(stream);
   forget_stream_in_own_pools(stream);
   return destroyed(real.cuStreamDestroy_v2(stream), device);

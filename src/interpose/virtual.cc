@@ -211,7 +211,7 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
 }
 
 VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  VRAM_PASS(cuMemRelease, handle);
+  VRAM_PASS_BACK(cuMemRelease, handle);
   const Dropped dropped = drop(handle);
   const auto call = [&] { return memory_release(handle); };
   // One that was imported is not charged.
@@ -259,7 +259,7 @@ VRAM_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 // that refuses has unmapped nothing, and they are taken back. The range stays the caller's
 // throughout.
 VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
-  VRAM_PASS(cuMemUnmap, address, size);
+  VRAM_PASS_BACK(cuMemUnmap, address, size);
   for_mappings(address, size, drop_mapping);
   const CUresult result = memory_unmap(address, size);
   for_mappings(address, size, result == CUDA_SUCCESS ? finish_mapping : undo_mapping);
@@ -271,6 +271,14 @@ VRAM_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUme
                                     size_t count) {
   VRAM_PASS(cuMemSetAccess, address, size, access, count);
   return memory_set_access(address, size, access, count);
+}
+
+// While memory is parked nothing is mapped there, and the driver would give the addresses away.
+VRAM_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
+  VRAM_ENTER(cuMemAddressFree, address, size);
+  vram::residency::ElasticMemory* elastic = elastic_memory();
+  if (elastic != nullptr && elastic->is_mapped_in(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  return real.cuMemAddressFree(address, size);
 }
 
 VRAM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,

@@ -240,6 +240,14 @@ bool ElasticMemory::retain(CUmemGenericAllocationHandle* handle, CUdeviceptr add
   return true;
 }
 
+bool ElasticMemory::is_mapped_in(CUdeviceptr address, std::size_t size) {
+  const Hold hold(lock_);
+  for (Index at = 1; at <= mappings_used_; ++at) {
+    if (mapping_[at].bytes != 0 && mapping_[at].address - address < size) return true;
+  }
+  return false;
+}
+
 std::uint64_t ElasticMemory::number_at(CUdeviceptr address) {
   const Hold hold(lock_);
   const Index at = mapping_around(address);

@@ -65,6 +65,8 @@ class ElasticMemory {
   void share_range(CUdeviceptr address, std::size_t size);
   void share_around(CUdeviceptr address);  // whatever is mapped there
 
+  // Whether any of ours is mapped in the range, or was until it was parked.
+  [[nodiscard]] bool is_mapped_in(CUdeviceptr address, std::size_t size);
   // A number for what is mapped around an address, the same wherever the memory is, and unlike that
   // of every other mapping; 0: none of ours is.
   [[nodiscard]] std::uint64_t number_at(CUdeviceptr address);

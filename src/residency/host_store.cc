@@ -1,6 +1,5 @@
 #include "residency/host_store.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,8 +12,6 @@
 namespace vram::residency {
 namespace {
 
-// Linux 5.14; an older kernel answers EINVAL, and then the pages are touched one by one.
-constexpr int kPopulateWrite = 23;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kStack = 128 << 10;
@@ -30,14 +27,11 @@ unsigned helpers_wanted(std::uint64_t pieces) {
   return pieces < most ? static_cast<unsigned>(pieces) : most;
 }
 
-bool touch(unsigned char* at, std::size_t bytes) {
-  (void)madvise(at, bytes, MADV_HUGEPAGE);
-  if (madvise(at, bytes, kPopulateWrite) == 0) return true;
-  if (errno != EINVAL) return false;
+// Nothing but faults: a call that changes the mapping would make all helpers wait for each other.
+void touch(unsigned char* at, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kPage) {
     *const_cast<volatile unsigned char*>(at + i) = 0;
   }
-  return true;
 }
 
 void nap() {
@@ -67,6 +61,7 @@ bool HostStore::reserve(std::uint64_t bytes) {
   memory_ = begin + skip;
   span_ = span;
   (void)madvise(memory_, span_, MADV_DONTFORK);
+  (void)madvise(memory_, span_, MADV_HUGEPAGE);
   return true;
 }
 
@@ -82,8 +77,6 @@ bool HostStore::begin(const Calls& driver, CUcontext context, std::uint64_t byte
   stop_.store(false, std::memory_order_relaxed);
   std::uint64_t missing = 0;
   for (std::uint64_t i = 0; i < pieces_; ++i) {
-    std::uint32_t failed = kFailed;
-    (void)piece_[i].state.compare_exchange_strong(failed, kAbsent);
     missing += piece_[i].state.load(std::memory_order_relaxed) == kAbsent ? 1 : 0;
   }
   const unsigned wanted = helpers_wanted(missing);
@@ -114,15 +107,13 @@ void HostStore::prepare_pieces() {
     const std::uint64_t piece = next_.fetch_add(1, std::memory_order_relaxed);
     if (piece >= pieces_) return;
     if (piece_[piece].state.load(std::memory_order_acquire) != kAbsent) continue;
-    const State state = prepare(piece);
-    piece_[piece].state.store(state, std::memory_order_release);
-    if (state == kFailed) return;
+    piece_[piece].state.store(prepare(piece), std::memory_order_release);
   }
 }
 
 HostStore::State HostStore::prepare(std::uint64_t piece) const {
   unsigned char* const at = memory_ + piece * kPiece;
-  if (!touch(at, kPiece)) return kFailed;
+  touch(at, kPiece);
   if (driver_->host_register == nullptr ||
       driver_->host_register(at, kPiece, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
     return kTouched;
@@ -130,21 +121,15 @@ HostStore::State HostStore::prepare(std::uint64_t piece) const {
   return kRegistered;
 }
 
-bool HostStore::wait_for(std::uint64_t offset) {
-  const std::uint64_t piece = offset / kPiece;
+void HostStore::wait_for(std::uint64_t offset) {
+  const std::atomic<std::uint32_t>& state = piece_[offset / kPiece].state;
   if (helpers_ == 0) prepare_pieces();
-  for (;;) {
-    const std::uint32_t state = piece_[piece].state.load(std::memory_order_acquire);
-    if (state == kFailed) return false;
-    if (state != kAbsent) return true;
-    nap();
-  }
+  while (state.load(std::memory_order_acquire) == kAbsent) nap();
 }
 
 bool HostStore::all_ready() const {
   for (std::uint64_t i = 0; i < pieces_; ++i) {
-    const std::uint32_t state = piece_[i].state.load(std::memory_order_acquire);
-    if (state == kAbsent || state == kFailed) return false;
+    if (piece_[i].state.load(std::memory_order_acquire) == kAbsent) return false;
   }
   return true;
 }
@@ -159,7 +144,7 @@ std::uint64_t HostStore::bytes_kept() const {
   std::uint64_t bytes = 0;
   for (std::uint64_t i = 0; i < span_ / kPiece; ++i) {
     const std::uint32_t state = piece_[i].state.load(std::memory_order_relaxed);
-    if (state == kTouched || state == kRegistered) bytes += kPiece;
+    if (state != kAbsent) bytes += kPiece;
   }
   return bytes;
 }

@@ -31,8 +31,8 @@ class HostStore {
   // Begins to make `bytes` ready, in the context given. False: the host has no room for them beside
   // what it must keep free. finish() must follow.
   [[nodiscard]] bool begin(const Calls& driver, CUcontext context, std::uint64_t bytes);
-  // Waits until the piece with this offset is ready. False: it could not be had.
-  [[nodiscard]] bool wait_for(std::uint64_t offset);
+  // Waits until the piece with this offset is ready.
+  void wait_for(std::uint64_t offset);
   // All that begin() asked for is.
   [[nodiscard]] bool all_ready() const;
   // No more is needed than what is ready.
@@ -45,7 +45,7 @@ class HostStore {
 
  private:
   static constexpr unsigned kMostHelpers = 15;
-  enum State : std::uint32_t { kAbsent, kTouched, kRegistered, kFailed };
+  enum State : std::uint32_t { kAbsent, kTouched, kRegistered };
   struct Piece {
     std::atomic<std::uint32_t> state;
   };

@@ -160,15 +160,11 @@ Refusal ElasticMemory::copy_out_and_give_up(std::atomic<std::uint64_t>* moved) {
   unsigned turn = 0;
   for (Batch batch = next_batch(0); batch.first < ordered_; batch = next_batch(batch.end)) {
     turn ^= 1;
-    Refusal refusal = Refusal::kNone;
     const bool copied = copy(batch, turn, [&](const Run& run, CUstream stream) {
-      if (!host_.wait_for(run.host_offset)) {
-        refusal = Refusal::kHostMemory;
-        return CUDA_ERROR_OUT_OF_MEMORY;
-      }
+      host_.wait_for(run.host_offset);
       return driver_.copy_out(host_.at(run.host_offset), run.address, run.bytes, stream);
     });
-    if (!copied) return refusal == Refusal::kNone ? Refusal::kDriver : refusal;
+    if (!copied) return Refusal::kDriver;
     // The batch before, while this one is copied.
     if (!wait_for_lanes(turn ^ 1)) return Refusal::kDriver;
     moved->fetch_add(last.bytes, std::memory_order_relaxed);

@@ -24,7 +24,7 @@ class Daemon:
     def running(self):
         return self.process is not None and self.process.poll() is None
 
-    def last_words(self, lines=8):
+    def last_words(self, lines=40):
         self.log.seek(0)
         return "\n    ".join(self.log.read().splitlines()[-lines:])
 

@@ -27,8 +27,9 @@ constexpr std::uint64_t kAnswer_ns = 10'000 * kMs;
 constexpr std::uint64_t kAgain_ns = 5000 * kMs;
 // A process that waits asks by itself; one that has not for so long is told when there is room.
 constexpr std::uint64_t kSilent_ns = 1000 * kMs;
-// A turn is this many times as long as the moves that it costs: four fifths of the time are work.
-constexpr std::uint64_t kMovesATurn = 4;
+// A turn is this many times as long as the moves that it costs: nine tenths of the time are work,
+// or more.
+constexpr std::uint64_t kMovesATurn = 10;
 
 template <typename Map, typename Keep>
 void keep_if(Map* map, Keep keep) {

@@ -164,6 +164,19 @@ CUresult impossible(Call call) {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// Whether the captures under way forbid this thread a call that allocates: what such a call does to
+// them it does here, too.
+CUresult forbidden_by_captures(const Account& account) {
+  if (!may_be_capturing() || !account.try_reserve(kSlab)) return CUDA_SUCCESS;
+  CUdeviceptr tried = 0;
+  const CUresult result = real.cuMemAlloc_v2(&tried, 1);
+  if (result == CUDA_SUCCESS) real.cuMemFree_v2(tried);
+  account.roll_back(kSlab);
+  const bool forbidden = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
+                         result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  return forbidden ? result : CUDA_SUCCESS;
+}
+
 // Who may serve a request: addresses of 32 bits are the driver's alone.
 enum class Server { kAny, kDriver };
 
@@ -176,6 +189,9 @@ CUresult take_governed(std::uint64_t bytes, Server server, CUdeviceptr* out, Cal
   if (most != 0 && bytes > most) return impossible(call);
   pool::Segments* own = server == Server::kAny ? elastic_pool(here.ordinal) : nullptr;
   if (own != nullptr) {
+    if (const CUresult no = forbidden_by_captures(here.device->account); no != CUDA_SUCCESS) {
+      return no;
+    }
     return allocate_in(*own, *here.device, bytes, out, pool::synchronized_stream());
   }
   if (bytes <= kLargestSmall) return take_small(here, bytes, out, call);
@@ -347,8 +363,9 @@ VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsig
 
 VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {
   VRAM_LOADED(cuMemFree_v2);
-  return give_back_now(
-      dptr, [&] { return free_in_own_pool_now(dptr) ? CUDA_SUCCESS : real.cuMemFree_v2(dptr); });
+  return give_back_now(dptr, [&] {
+    return is_in_own_pool(dptr) ? free_in_own_pool_now(dptr) : real.cuMemFree_v2(dptr);
+  });
 }
 
 VRAM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream) {

@@ -271,11 +271,19 @@ bool free_in_own_pool(CUdeviceptr address, CUstream stream) {
   return pool != nullptr && pool->free(address, stream);
 }
 
-bool free_in_own_pool_now(CUdeviceptr address) {
+CUresult free_in_own_pool_now(CUdeviceptr address) {
   Segments* pool = holder_of(address);
-  if (pool == nullptr || pool->bytes_at(address) == 0) return false;
-  const bool idle = real.cuCtxSynchronize() == CUDA_SUCCESS;
-  return pool->free(address, idle ? pool::synchronized_stream() : nullptr);
+  if (pool == nullptr || pool->bytes_at(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult waited = real.cuCtxSynchronize();
+  // As the driver's own free, this is no call for a thread whose captures forbid waiting.
+  if (waited == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
+      waited == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) {
+    return waited;
+  }
+  const bool idle = waited == CUDA_SUCCESS;
+  return pool->free(address, idle ? pool::synchronized_stream() : nullptr)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 void forget_stream_in_own_pools(CUstream stream) {

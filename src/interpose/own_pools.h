@@ -56,8 +56,9 @@ bool has_context(CUstream stream);
 
 // True: the block is of an own pool, and is free when the work on `stream` so far is done.
 bool free_in_own_pool(CUdeviceptr address, CUstream stream);
-// The same for a free that waits for everything.
-bool free_in_own_pool_now(CUdeviceptr address);
+// The same for a free that waits for everything, of an address in an own pool; an error is the one
+// that the driver's free would answer with.
+CUresult free_in_own_pool_now(CUdeviceptr address);
 bool is_in_own_pool(CUdeviceptr address);
 // The block that an address lies in, as the program asked for it. False: in none of ours.
 struct OwnBlock {

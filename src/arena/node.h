@@ -28,11 +28,11 @@ struct alignas(64) Node {
   std::uint64_t bytes;
   // Of a free one: of `stream`, the memory is idle once it has passed. Of a live one, the caller's.
   std::uint64_t ticket;
-  NodeId before;         // neighbours by address
+  NodeId before;  // neighbours by address
   NodeId after;
   NodeId previous;  // in the list the node is in, of an index or of the gaps; of a live one, the
                     // caller's to use
-  NodeId next;               // of a live one, the caller's to use
+  NodeId next;      // of a live one, the caller's to use
   std::uint32_t size_class;  // of a live block
   std::uint16_t stream;      // of a free one: where it was used last; 0: nowhere any more
   std::uint16_t capture;     // of a live block, the caller's to use

@@ -208,7 +208,7 @@ TEST_F(RoomTest, AReserveIsKeptForThoseWithinTheirsToo) {
   EXPECT_EQ(look(), Ids{}) << "it asks beyond its own";
 }
 
-TEST_F(RoomTest, AHolderKeepsItsTurnForFourTimesTheMoves) {
+TEST_F(RoomTest, AHolderKeepsItsTurnForTenTimesTheMoves) {
   add_job("holder", 20, Does::kWork);
   add_job("a", 1, Does::kWork);
   member("holder").move_us = member("a").move_us = 1'000'000;
@@ -216,8 +216,8 @@ TEST_F(RoomTest, AHolderKeepsItsTurnForFourTimesTheMoves) {
   EXPECT_EQ(look(), Ids{});
   ASSERT_EQ(room_.turns().size(), 1u);
   EXPECT_EQ(room_.turns()[0].holder, "holder");
-  EXPECT_EQ(room_.turns()[0].ends_ns, sight_.now_ns + 8 * kSecond);
-  sight_.now_ns += 7 * kSecond;
+  EXPECT_EQ(room_.turns()[0].ends_ns, sight_.now_ns + 20 * kSecond);
+  sight_.now_ns += 19 * kSecond;
   EXPECT_EQ(look(), Ids{});
   sight_.now_ns += 2 * kSecond;
   EXPECT_EQ(look(), Ids{"holder"});

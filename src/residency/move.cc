@@ -11,6 +11,16 @@ namespace {
 using base::Hold;
 using wire::Refusal;
 
+// A step that failed for the moment only need not undo all that was done before it.
+constexpr int kAttempts = 3;
+
+template <typename Call>
+CUresult insist(Call call) {
+  CUresult result = call();
+  for (int made = 1; made < kAttempts && result != CUDA_SUCCESS; ++made) result = call();
+  return result;
+}
+
 }  // namespace
 
 // Whether all can be moved, in which order, and where on the host it will lie: neighbours in
@@ -133,11 +143,12 @@ bool ElasticMemory::take_off_card(Backing& backing) {
   bool gone = true;
   for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
     Mapping& mapping = mapping_[at];
-    mapping.absent =
-        mapping.absent || driver_.unmap(mapping.address, mapping.bytes) == CUDA_SUCCESS;
+    const auto unmap = [&] { return driver_.unmap(mapping.address, mapping.bytes); };
+    mapping.absent = mapping.absent || insist(unmap) == CUDA_SUCCESS;
     gone = gone && mapping.absent;
   }
-  if (gone && backing.real != 0 && driver_.release(backing.real) == CUDA_SUCCESS) backing.real = 0;
+  const auto release = [&] { return driver_.release(backing.real); };
+  if (gone && backing.real != 0 && insist(release) == CUDA_SUCCESS) backing.real = 0;
   return gone && backing.real == 0;
 }
 
@@ -230,12 +241,13 @@ CUresult ElasticMemory::map_again(Backing& backing) {
   for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
     Mapping& mapping = mapping_[at];
     if (mapping.absent) {
-      const CUresult mapped =
-          driver_.map(mapping.address, mapping.bytes, 0, backing.real, mapping.flags);
+      const CUresult mapped = insist([&] {
+        return driver_.map(mapping.address, mapping.bytes, 0, backing.real, mapping.flags);
+      });
       if (mapped != CUDA_SUCCESS) return mapped;
       mapping.absent = false;
     }
-    const CUresult allowed = allow(mapping);
+    const CUresult allowed = insist([&] { return allow(mapping); });
     if (allowed != CUDA_SUCCESS) return allowed;
   }
   return CUDA_SUCCESS;

@@ -121,8 +121,10 @@ inline Calls calls() {
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (card().fails(Call::kMap)) return CUDA_ERROR_UNKNOWN;
-    mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->first,
-         static_cast<off_t>(offset));
+    if (mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->first,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     card().mapped[at] = {found->first, bytes};
     ++found->second.mappings;
     return CUDA_SUCCESS;
@@ -136,8 +138,10 @@ inline Calls calls() {
       if (found == card().mapped.end()) return CUDA_ERROR_INVALID_VALUE;
       const auto [file, size] = found->second;
       card().mapped.erase(found);
-      mmap(reinterpret_cast<void*>(at), size, PROT_NONE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      if (mmap(reinterpret_cast<void*>(at), size, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+      }
       --card().memory[file].mappings;
       card().drop_unused(file);
       at += size;

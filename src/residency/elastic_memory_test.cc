@@ -23,7 +23,8 @@ constexpr std::uint64_t kBatch = 2 * kPage;
 CUmemAllocationProp on_card(int ordinal) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = ordinal;
   return prop;
 }
 

@@ -278,8 +278,9 @@ Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
     }
     if (result == CUDA_SUCCESS) moved->fetch_add(batch.bytes, std::memory_order_relaxed);
   }
-  const bool copied = wait_for_lanes(0) & wait_for_lanes(1);
-  if (result == CUDA_SUCCESS && !copied) result = CUDA_ERROR_UNKNOWN;
+  const bool first = wait_for_lanes(0);
+  const bool second = wait_for_lanes(1);
+  if (result == CUDA_SUCCESS && !(first && second)) result = CUDA_ERROR_UNKNOWN;
   if (result != CUDA_SUCCESS) {
     for (std::uint32_t i = 0; i < back; ++i) (void)take_off_card(backing_[order_[i]]);
   } else {

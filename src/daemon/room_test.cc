@@ -6,7 +6,6 @@ namespace vram::daemon {
 namespace {
 
 using wire::Place;
-using wire::Verdict;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t kSecond = 1'000'000'000;

@@ -60,9 +60,12 @@ std::string format_ms(std::uint64_t ms) {
 std::string say_ms(std::uint64_t ms) {
   const std::uint64_t s = ms / 1000;
   if (s < 120) return std::to_string(s) + " s";
-  if (s < 120 * 60) return std::to_string(s / 60) + " min";
-  if (s < 48 * 3600) return std::to_string(s / 3600) + " h";
-  return std::to_string(s / (24 * 3600)) + " days";
+  constexpr std::uint64_t kMinute = 60;
+  constexpr std::uint64_t kHour = 60 * kMinute;
+  constexpr std::uint64_t kDay = 24 * kHour;
+  if (s < 2 * kHour) return std::to_string(s / kMinute) + " min";
+  if (s < 2 * kDay) return std::to_string(s / kHour) + " h";
+  return std::to_string(s / kDay) + " days";
 }
 
 }  // namespace vram::host

@@ -201,9 +201,9 @@ CUresult take_governed(std::uint64_t bytes, Server server, CUdeviceptr* out, Cal
 // `asked` is noted; `bytes` is what the driver is expected to take.
 template <typename Call>
 CUresult take(const Taking& asked, std::uint64_t bytes, CUdeviceptr* out, Call call) {
+  if (out == nullptr) return call(out);
   Here here{};
-  const bool known = is_elastic() && out != nullptr && locate(&here);
-  if (known) {
+  if (is_elastic() && locate(&here)) {
     const auto attempt = [&] { return take_governed(bytes, Server::kAny, out, call); };
     return noted(with_room(*here.device, bytes, attempt), asked, out);
   }

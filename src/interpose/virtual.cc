@@ -228,9 +228,10 @@ VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 VRAM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
                                                  void* address) {
   VRAM_PASS(cuMemRetainAllocationHandle, handle, address);
+  if (handle == nullptr) return real.cuMemRetainAllocationHandle(handle, address);
   vram::residency::ElasticMemory* elastic = elastic_memory();
-  const bool ours = elastic != nullptr && handle != nullptr &&
-                    elastic->retain(handle, reinterpret_cast<CUdeviceptr>(address));
+  const bool ours =
+      elastic != nullptr && elastic->retain(handle, reinterpret_cast<CUdeviceptr>(address));
   const CUresult result = ours ? CUDA_SUCCESS : real.cuMemRetainAllocationHandle(handle, address);
   if (result == CUDA_SUCCESS) (void)hold(*handle);
   return result;

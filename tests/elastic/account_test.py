@@ -6,18 +6,24 @@ usage: account_test.py BUILD
 from scene import GIB, KIB, MIB, ElasticTest, main
 
 
+# The card is small, so that moving takes no time: two contexts, and one of two large blocks.
+LARGE = GIB // 4
+
+
 class Account(ElasticTest):
+    card = "1x2GiB"
+
     def test_parked_memory_is_off_the_card_and_out_of_the_account(self):
         scene = self.scene()
         self.tell(scene, "take one block 512")
         self.park()
         empty, alone = self.held(), self.process_of()["used"]
         self.unpark()
-        self.tell(scene, f"take big block {GIB}", f"take own virtual {GIB // 2}")
-        self.assertGreaterEqual(self.held(), empty + 3 * GIB // 2)
+        self.tell(scene, f"take big block {LARGE}", f"take own virtual {LARGE // 2}")
+        self.assertGreaterEqual(self.held(), empty + 3 * LARGE // 2)
         before = self.held(), self.process_of()["used"]
         told = self.park()
-        self.assertGreaterEqual(told["bytes"], 3 * GIB // 2)
+        self.assertGreaterEqual(told["bytes"], 3 * LARGE // 2)
         self.assertEqual(self.held(), empty, "only the context is left on the card")
         process = self.process_of()
         self.assertEqual((process["used"], process["parked_bytes"]), (alone, told["bytes"]))
@@ -33,19 +39,19 @@ class Account(ElasticTest):
             self.assertIn(told["outcome"], ("parked", "already", "nothing"), told)
 
     def test_a_limit_holds_before_between_and_after(self):
-        scene = self.scene("-m", "2GiB")
-        self.tell(scene, f"take big block {GIB}")
-        self.assertRegex(scene.ask(f"take more block {GIB}"), "no .*OUT_OF_MEMORY")
+        scene = self.scene("-m", "1GiB")
+        self.tell(scene, f"take big block {LARGE}")
+        self.assertRegex(scene.ask(f"take more block {LARGE}"), "no .*OUT_OF_MEMORY")
         free = self.tell(scene, "left")
         self.park()
         self.assertEqual(self.tell(scene, "left"), free, "what the program sees is what it has")
         self.park_if_anything()
-        self.assertRegex(scene.ask(f"take more block {GIB}"), "no .*OUT_OF_MEMORY")
+        self.assertRegex(scene.ask(f"take more block {LARGE}"), "no .*OUT_OF_MEMORY")
         self.park_if_anything()
         left = int(free.split()[0]) // (2 * MIB) * (2 * MIB)
         self.tell(scene, f"take rest virtual {left - 4 * MIB}", "check")
-        self.assertLessEqual(self.process_of()["peak"], 2 * GIB)
-        self.assertLessEqual(self.held(), 2 * GIB)
+        self.assertLessEqual(self.process_of()["peak"], 4 * LARGE)
+        self.assertLessEqual(self.held(), 4 * LARGE)
         for _ in range(3):
             self.park()
             self.unpark()
@@ -76,7 +82,7 @@ class Account(ElasticTest):
         self.park()
         empty = self.held()
         for _ in range(4):
-            self.tell(scene, f"take big block {GIB}", f"take own scattered {64 * MIB}", f"take async async {256 * MIB}")
+            self.tell(scene, f"take big block {LARGE}", f"take own scattered {64 * MIB}", f"take async async {256 * MIB}")
             self.park()
             self.tell(scene, "give big", "give own", "give async", "check")
         self.park()
@@ -84,11 +90,11 @@ class Account(ElasticTest):
 
     def test_another_job_has_the_room_meanwhile(self):
         first = self.scene(name="first")
-        self.tell(first, f"take big block {5 * GIB // 2}")
+        self.tell(first, f"take big block {5 * LARGE // 2}")
         second = self.scene(name="second")
-        self.assertRegex(second.ask(f"take big block {5 * GIB // 2}"), "no .*OUT_OF_MEMORY")
+        self.assertRegex(second.ask(f"take big block {5 * LARGE // 2}"), "no .*OUT_OF_MEMORY")
         self.park("first")
-        self.tell(second, f"take big block {5 * GIB // 2}")
+        self.tell(second, f"take big block {5 * LARGE // 2}")
         # The card has no room: a command says so, and a call of the program waits.
         told, = self.move("unpark", "first", timeout="1s")
         self.assertIn(told["outcome"], ("refused", "no_answer"), told)
@@ -102,9 +108,9 @@ class Account(ElasticTest):
     def test_one_that_waits_has_the_room_that_a_park_makes(self):
         first = self.scene(name="first")
         second = self.scene(name="second")
-        self.tell(first, f"take big virtual {5 * GIB // 2}")
+        self.tell(first, f"take big virtual {5 * LARGE // 2}")
         self.park("first")
-        self.tell(second, f"take big block {5 * GIB // 2}")
+        self.tell(second, f"take big block {5 * LARGE // 2}")
         names = ["first", "second"]
         for _ in range(4):
             waiting, holding = names

@@ -15,7 +15,13 @@ SLOW_LINK = "card.to_host 1000 400\ncard.to_card 1000 400\n"
 KILLS = 8
 
 
+# The card is small, so that moving takes no time: two contexts, and one of two large blocks.
+LARGE = GIB // 4
+
+
 class Death(ElasticTest):
+    card = "1x2GiB"
+
     def kill(self, name="job"):
         for process in self.processes_of(name):
             try:
@@ -30,7 +36,7 @@ class Death(ElasticTest):
     def killed_while(self, verb, delay, name):
         """A scene that dies `delay` seconds after it was asked; returns what the command said."""
         scene = self.slow_scene(name)
-        self.tell(scene, f"take big block {GIB}", f"take own scattered {64 * MIB}", "many small 100 512")
+        self.tell(scene, f"take big block {LARGE}", f"take own scattered {64 * MIB}", "many small 100 512")
         if verb == "unpark":
             self.park(name)
         told = []
@@ -55,7 +61,7 @@ class Death(ElasticTest):
 
     def test_while_it_is_parked(self):
         scene = self.scene()
-        self.tell(scene, f"take big block {GIB}")
+        self.tell(scene, f"take big block {LARGE}")
         self.park()
         self.kill()
         scene.process.wait(timeout=30)
@@ -64,9 +70,9 @@ class Death(ElasticTest):
     def test_while_it_waits_for_memory(self):
         first = self.scene(name="first")
         second = self.scene(name="second")
-        self.tell(first, f"take big block {5 * GIB // 2}")
+        self.tell(first, f"take big block {5 * LARGE // 2}")
         self.park("first")
-        self.tell(second, f"take big block {5 * GIB // 2}")
+        self.tell(second, f"take big block {5 * LARGE // 2}")
         first.tell("check")
         self.wait_for(lambda: self.process_of("first")["place"] == "waiting", "the wait")
         self.kill("first")
@@ -81,7 +87,7 @@ class Death(ElasticTest):
 
     def test_of_the_command_that_asked(self):
         scene = self.slow_scene("job")
-        self.tell(scene, f"take big block {GIB}")
+        self.tell(scene, f"take big block {LARGE}")
         for verb in ("park", "unpark") * 3:
             asking = self.start(verb, "job", "--timeout", "50s")
             time.sleep(0.15)

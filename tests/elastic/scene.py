@@ -64,10 +64,12 @@ class Scene:
 
 
 class ElasticTest(CommandTest):
+    card = CARD
+
     def scene(self, *options, name="job", begin=True, environment=None):
         """A scene as a job of that name; with a context unless told otherwise."""
         process = subprocess.Popen(
-            [VRAM, "run", "-q", "--elastic", "--name", name, "--sim", CARD, *options, "--", SCENE],
+            [VRAM, "run", "-q", "--elastic", "--name", name, "--sim", self.card, *options, "--", SCENE],
             env={**self.environment, **(environment or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True)
         self.addCleanup(self.finish, process)
@@ -113,7 +115,7 @@ class ElasticTest(CommandTest):
 
     def held(self):
         """Bytes of the card that are taken, by its own books."""
-        return self.json("devices", "--sim", CARD)["devices"][0]["used"]
+        return self.json("devices", "--sim", self.card)["devices"][0]["used"]
 
     def move(self, verb, name="job", timeout="50s"):
         """`vram park` or `vram unpark`; what came of each process."""

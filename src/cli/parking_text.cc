@@ -74,8 +74,6 @@ std::optional<std::string> name_of(Refusal refusal) {
       return "card_memory";
     case Refusal::kDriver:
       return "driver";
-    case Refusal::kStays:
-      return "no_park";
     case Refusal::kNone:
       break;
   }
@@ -116,9 +114,6 @@ std::string explain(Refusal refusal, Move move, Place place, const std::string& 
     case Refusal::kDriver:
       return "the driver refused a step of moving " + process + stays +
              "; see whether nvidia-smi works, then " + again;
-    case Refusal::kStays:
-      return process + " was started with --no-park" + stays +
-             "; start it without to have it parked";
     case Refusal::kNone:
       break;
   }

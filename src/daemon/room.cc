@@ -56,8 +56,6 @@ std::string refusal_text(wire::Refusal refusal) {
       return "the card has no room for it";
     case wire::Refusal::kDriver:
       return "the driver refused";
-    case wire::Refusal::kStays:
-      return "it was started with --no-park";
     case wire::Refusal::kNothing:
       return "it holds nothing that could be moved";
     case wire::Refusal::kNone:

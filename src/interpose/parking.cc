@@ -63,7 +63,6 @@ bool holds_managed_memory() {
 
 Refusal why_not() {
   Process& self = process();
-  if (job()->header.stays != 0) return Refusal::kStays;
   if (self.captures.load(std::memory_order_acquire) != 0) return Refusal::kCapture;
   return holds_managed_memory() ? Refusal::kManaged : Refusal::kNone;
 }

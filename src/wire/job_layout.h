@@ -116,7 +116,6 @@ enum class Refusal : std::uint32_t {
   kHostMemory,  // the host has no memory for it
   kCardMemory,  // the card has no room for it
   kDriver,      // the driver refused a step
-  kStays,       // the job was started so that it is parked by nobody
 };
 
 // Parking of one process: what is asked of it and what it says. See src/ledger/parking.h.
@@ -174,7 +173,7 @@ struct JobHeader {
   std::uint64_t default_reserve;          // bytes always there on each card nobody named
   std::uint64_t park_after_ms;            // parked by itself when it idled that long; 0: never
   std::atomic<Admission> admission;       // see src/daemon
-  std::uint32_t stays;                    // 1: parked by nobody
+  std::uint32_t stays;                    // 1: moved for nobody else; see src/daemon
   char daemon_path[108];                  // socket of vramd, whether or not it runs; empty: none
   std::uint8_t reserved[368];
 };

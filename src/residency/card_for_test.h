@@ -36,7 +36,7 @@ struct Card {
     unsigned mappings;
     bool released;
   };
-  std::mutex lock;
+  std::recursive_mutex lock;
   std::map<int, Memory> memory;  // by file
   std::map<CUdeviceptr, std::pair<int, std::uint64_t>> mapped;
   std::uint64_t held = 0;
@@ -64,6 +64,7 @@ struct Card {
   // Whether the call that was to fail was made.
   bool failed() const { return fails_at != 0 && calls[static_cast<unsigned>(failing)] >= fails_at; }
   bool fails(Call call) {
+    const std::lock_guard hold(lock);
     const unsigned long made = ++calls[static_cast<unsigned>(call)];
     if (one_in != 0 && chance() % one_in == 0) return true;
     return fails_at != 0 && call == failing &&

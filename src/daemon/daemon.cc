@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 
+#include "base/clock.h"
 #include "daemon/asking.h"
 #include "daemon/peer.h"
 #include "daemon/reply_text.h"
@@ -21,7 +21,6 @@ using wire::DaemonAsk;
 using wire::DaemonReply;
 using wire::Verdict;
 
-constexpr std::uint64_t kMs = 1'000'000;
 // While something moves: an answer is noticed within this, a hundredth of what a park of a gigabyte
 // and a restore take together.
 constexpr int kBusy_ms = 10;
@@ -34,14 +33,6 @@ constexpr std::uint32_t kLongest_ms = 60'000;
 constexpr std::uint64_t kTellAgain_ns = 1000 * kMs;
 // A user's groups may change while the daemon runs.
 constexpr std::uint64_t kKnown_ms = 60'000;
-
-std::uint64_t clock_ns(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-std::uint64_t now_ms() { return clock_ns(CLOCK_MONOTONIC) / kMs; }
 
 // SIGTERM and SIGINT as something to poll for.
 int end_signals() {
@@ -57,7 +48,8 @@ int end_signals() {
 
 const Standings::Known& Standings::look_up(std::uint32_t uid) {
   Known& known = known_[uid];
-  if (known.at_ms == 0 || known.at_ms + kKnown_ms < now_ms()) known = {look_up_user(uid), now_ms()};
+  if (known.at_ms == 0 || known.at_ms + kKnown_ms < base::now_ms())
+    known = {look_up_user(uid), base::now_ms()};
   return known;
 }
 
@@ -74,7 +66,7 @@ Sight see(const std::vector<host::StateFolder>& folders, const probe::Nvml& nvml
     // Nothing can be given while nobody knows what there is.
     for (probe::Card& card : sight.cards) card.free = 0;
   }
-  sight.now_ns = clock_ns(CLOCK_BOOTTIME);
+  sight.now_ns = base::boot_ns();
   return sight;
 }
 
@@ -307,8 +299,8 @@ int Daemon::pause_ms() const {
 }
 
 void Daemon::keep_alive() {
-  if (watchdog_ms_ != 0 && now_ms() - kept_alive_ms_ >= watchdog_ms_ / 4) {
-    kept_alive_ms_ = now_ms();
+  if (watchdog_ms_ != 0 && base::now_ms() - kept_alive_ms_ >= watchdog_ms_ / 4) {
+    kept_alive_ms_ = base::now_ms();
     notify_service("WATCHDOG=1");
   }
   std::string status = "STATUS=" + std::to_string(sight_.jobs.size()) + " jobs, " +

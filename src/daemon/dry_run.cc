@@ -12,18 +12,13 @@ using host::format_bytes;
 using host::JobInfo;
 using host::JobMember;
 
-constexpr std::uint64_t kMs = 1'000'000;
-
 std::string memory_text(const Sight& sight, const Policy& policy, const JobInfo& job) {
   if (!job.elastic) return "not elastic: its memory stays";
   if (job.stays) return "its memory stays (--no-park)";
   std::uint64_t idle = 0, at_work = 0, parked = 0;
   for (const JobMember& member : job.members) {
-    std::uint64_t bytes = 0;
-    for (const host::JobShare& share : member.shares) bytes += share.movable;
-    const bool idles =
-        member.idle_ns != 0 && member.idle_ns + policy.idle_after_ms() * kMs <= sight.now_ns;
-    (idles ? idle : at_work) += member.place == wire::Place::kCard ? bytes : 0;
+    const std::uint64_t bytes = member.place == wire::Place::kCard ? movable_of(member) : 0;
+    (idles(sight, policy, member) ? idle : at_work) += bytes;
     parked += member.parked;
   }
   return "idle " + format_bytes(idle) + ", at work " + format_bytes(at_work) + ", parked " +

@@ -13,11 +13,8 @@ namespace {
 using wire::DaemonAsk;
 using wire::Place;
 
-constexpr std::uint64_t kMs = 1'000'000;
-
-bool is_there(DaemonAsk ask, Place place) {
-  if (ask == DaemonAsk::kUnpark) return place == Place::kCard;
-  return place == Place::kHost || place == Place::kWaiting;
+ledger::Move move_of(DaemonAsk ask) {
+  return ask == DaemonAsk::kPark ? ledger::Move::kToHost : ledger::Move::kToCard;
 }
 
 }  // namespace
@@ -56,12 +53,11 @@ std::vector<OrderResult> Orders::add(const Sight& sight, const Caller& caller,
               say_job(*job),
               sight.now_ns + std::uint64_t{request.timeout_ms} * kMs,
               {}};
-  const bool parks = request.ask == DaemonAsk::kPark;
+  const ledger::Move move = move_of(request.ask);
   for (const host::JobMember& member : job->members) {
-    if (member.place == Place::kNone || is_there(request.ask, member.place)) continue;
-    std::uint64_t bytes = member.parked;
-    for (const host::JobShare& share : member.shares) bytes += parks ? share.movable : 0;
-    const auto move = parks ? ledger::Move::kToHost : ledger::Move::kToCard;
+    if (member.place == Place::kNone || is_there(move, member.place)) continue;
+    const std::uint64_t bytes =
+        member.parked + (move == ledger::Move::kToHost ? movable_of(member) : 0);
     if (!ask_to_move(*job, member, move)) continue;
     order.open.push_back({key_of(*job, member), bytes, member.times});
   }
@@ -79,7 +75,7 @@ void Orders::judge(const Sight& sight, Order* order) {
     const bool over = order->deadline_ns <= sight.now_ns;
     const bool parked_since =
         found && order->ask == DaemonAsk::kPark && found.member->times != one.times_before;
-    if (found && (is_there(order->ask, found.member->place) || parked_since)) {
+    if (found && (is_there(move_of(order->ask), found.member->place) || parked_since)) {
       ++order->moved;
       order->bytes += one.bytes;
       return true;

@@ -16,7 +16,6 @@ using ledger::Move;
 using wire::Place;
 using wire::Verdict;
 
-constexpr std::uint64_t kMs = 1'000'000;
 // Who was granted room and does not take it within this does not need it any more.
 constexpr std::uint64_t kPromise_ns = 2000 * kMs;
 // Who asks again within this has waited all along.
@@ -35,8 +34,6 @@ template <typename Map, typename Keep>
 void keep_if(Map* map, Keep keep) {
   std::erase_if(*map, [&](const auto& entry) { return !keep(entry); });
 }
-
-bool is_parked(Place place) { return place == Place::kHost || place == Place::kWaiting; }
 
 std::string refusal_text(wire::Refusal refusal) {
   switch (refusal) {
@@ -131,8 +128,7 @@ void Room::judge_asked(const Sight& sight, RoomPlan* plan) {
   std::erase_if(asked_, [&](const auto& entry) {
     const auto& [key, asked] = entry;
     const JobMember& member = *find(sight, key).member;
-    const bool there =
-        asked.move == Move::kToHost ? is_parked(member.place) : member.place == Place::kCard;
+    const bool there = is_there(asked.move, member.place);
     // Parked, and wanted again since.
     const bool was_parked = asked.move == Move::kToHost && member.times != asked.times_before;
     if (there || was_parked) return true;
@@ -316,10 +312,6 @@ void Room::take_from(const Sight& sight, const Asker& asker, const std::vector<G
   }
 }
 
-bool Room::idles(const Sight& sight, const JobMember& member) const {
-  return member.idle_ns != 0 && member.idle_ns + policy_->idle_after_ms() * kMs <= sight.now_ns;
-}
-
 bool Room::may_give(const Sight& sight, const Asker& asker, const Found& giver) const {
   const JobMember& member = *giver.member;
   const ProcessKey key = key_of(*giver.job, member);
@@ -351,7 +343,7 @@ std::vector<Room::Giver> Room::givers(const Sight& sight, const Asker& asker) co
       if (!may_give(sight, asker, found)) continue;
       Giver giver{found, share_on(found, uuid).movable, standing.priority, member.idle_ns, 0,
                   false};
-      giver.idle = idles(sight, member);
+      giver.idle = idles(sight, *policy_, member);
       const bool is_above = settled_on(job, uuid) > admissions_->reserve_of(job, uuid);
       if (giver.idle && (own || asker.standing.may_park != MayPark::kOwn)) {
         idle.push_back(giver);
@@ -391,7 +383,7 @@ std::uint64_t Room::host_memory_left(const Sight& sight) const {
   for (const auto& [key, asked] : asked_) {
     const Found found = find(sight, key);
     if (!found || asked.move != Move::kToHost || found.member->place != Place::kCard) continue;
-    for (const host::JobShare& share : found.member->shares) parked += share.movable;
+    parked += movable_of(*found.member);
   }
   return policy_->host_memory() > parked ? policy_->host_memory() - parked : 0;
 }
@@ -407,8 +399,7 @@ void Room::park_idle(const Sight& sight, RoomPlan* plan) {
                                      [&](const RoomRequest& known) { return known.who == key; });
       if (moves || waits || member.idle_ns == 0 || refused_until_.count(key) != 0) continue;
       if (member.idle_ns + job.park_after_ms * kMs > sight.now_ns) continue;
-      std::uint64_t bytes = 0;
-      for (const host::JobShare& share : member.shares) bytes += share.movable;
+      const std::uint64_t bytes = movable_of(member);
       if (bytes == 0 || bytes > host_memory_left(sight)) continue;
       order(sight, {&job, &member}, Move::kToHost,
             "parked job " + say_job(job) + ": " + format_bytes(bytes) + ", idle " +

@@ -124,7 +124,6 @@ class Room {
   void park_idle(const Sight& sight, RoomPlan* plan);
   void order(const Sight& sight, const Found& found, ledger::Move move, const std::string& line,
              RoomPlan* plan);
-  bool idles(const Sight& sight, const host::JobMember& member) const;
   std::uint64_t host_memory_left(const Sight& sight) const;
   std::uint64_t remaining(const Sight& sight, const Promise& promise) const;
   bool is_within_reserve(const Sight& sight, const Found& asker, const RoomRequest& request) const;

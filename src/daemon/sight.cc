@@ -44,6 +44,21 @@ std::uint64_t settled_on(const host::JobInfo& job, const std::string& uuid) {
   return bytes;
 }
 
+bool is_there(ledger::Move move, wire::Place place) {
+  if (move == ledger::Move::kToCard) return place == wire::Place::kCard;
+  return place == wire::Place::kHost || place == wire::Place::kWaiting;
+}
+
+std::uint64_t movable_of(const host::JobMember& member) {
+  std::uint64_t bytes = 0;
+  for (const host::JobShare& share : member.shares) bytes += share.movable;
+  return bytes;
+}
+
+bool idles(const Sight& sight, const Policy& policy, const host::JobMember& member) {
+  return member.idle_ns != 0 && member.idle_ns + policy.idle_after_ms() * kMs <= sight.now_ns;
+}
+
 std::string say_job(const host::JobInfo& job) {
   return job.id + " (" + probe::user_name(job.uid) + ")";
 }

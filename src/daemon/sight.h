@@ -11,9 +11,12 @@
 
 #include "daemon/policy.h"
 #include "host/job_list.h"
+#include "ledger/parking.h"
 #include "probe/nvml.h"
 
 namespace vram::daemon {
+
+inline constexpr std::uint64_t kMs = 1'000'000;  // of the times here, which are in ns
 
 // The job files are read before the cards are asked: memory that a file shows as taken then misses
 // on the card, too, and not the other way round.
@@ -50,6 +53,13 @@ std::size_t device_on(const host::JobInfo& job, const std::string& uuid);
 host::JobShare share_on(const Found& found, const std::string& uuid);
 // Of all its processes, without calls under way.
 std::uint64_t settled_on(const host::JobInfo& job, const std::string& uuid);
+
+// Where the memory is once it has been moved so.
+bool is_there(ledger::Move move, wire::Place place);
+// What could be moved, on all cards.
+std::uint64_t movable_of(const host::JobMember& member);
+// For long enough to be moved for others.
+bool idles(const Sight& sight, const Policy& policy, const host::JobMember& member);
 
 std::string say_job(const host::JobInfo& job);  // "k3fa (alice)"
 

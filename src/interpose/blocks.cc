@@ -184,7 +184,7 @@ template <typename Call>
 CUresult take_governed(std::uint64_t bytes, Server server, CUdeviceptr* out, Call call) {
   Here here{};
   // Nothing to govern, or nothing the driver would grant: it answers with its own error.
-  if (out == nullptr || bytes == 0 || !locate(&here)) return call(out);
+  if (bytes == 0 || !locate(&here)) return call(out);
   const std::uint64_t most = here.device->capacity;
   if (most != 0 && bytes > most) return impossible(call);
   pool::Segments* own = server == Server::kAny ? elastic_pool(here.ordinal) : nullptr;

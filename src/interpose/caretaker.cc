@@ -1,12 +1,13 @@
 #include "interpose/caretaker.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hold.h"
+#include "base/quiet_thread.h"
 #include "interpose/elastic.h"
 #include "interpose/job.h"
 #include "interpose/own_pools.h"
@@ -27,13 +28,6 @@ pid_t runs_in = 0;  // the process that has the thread
 constinit thread_local bool is_caretaker = false;
 std::atomic<bool> ended{false};  // the program ends: the thread does nothing more
 
-std::uint64_t now_us() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
-}
-
 void wait_for_the_next_round(std::uint32_t us) {
   if (is_elastic()) {
     wire::Parking& parking = own_parking();
@@ -53,13 +47,13 @@ void* take_care(void*) {
   if (driver::real.cuThreadExchangeStreamCaptureMode != nullptr) {
     (void)driver::real.cuThreadExchangeStreamCaptureMode(&mode);
   }
-  std::uint64_t decayed = now_us();
+  std::uint64_t decayed = base::now_us();
   for (bool hurried = false;;) {
     wait_for_the_next_round(hurried ? kHurriedRound_us : kRound_us);
     const Hold hold(process().caretaking);
-    if (now_us() - decayed >= kRound_us && !is_away()) {
+    if (base::now_us() - decayed >= kRound_us && !is_away()) {
       decay_own_pools();
-      decayed = now_us();
+      decayed = base::now_us();
     }
     hurried = is_elastic() && tend_parking();
   }
@@ -79,23 +73,14 @@ void end() {
 void start_caretaker() {
   const Hold hold(process().starting_caretaker);
   if (runs_in == getpid()) return;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return;
-  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  (void)pthread_attr_setstacksize(&attributes, kStack);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  if (pthread_create(&thread, &attributes, take_care, nullptr) == 0) {
-    // A child of fork inherits the handler, and the parent's number with it.
-    if (runs_in == 0) (void)atexit(end);
-    runs_in = getpid();
-    ended.store(false, std::memory_order_relaxed);
+  if (!base::start_quiet_thread(&thread, base::ThreadEnd::kDetached, kStack, take_care, nullptr)) {
+    return;
   }
-  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  (void)pthread_attr_destroy(&attributes);
+  // A child of fork inherits the handler, and the parent's number with it.
+  if (runs_in == 0) (void)atexit(end);
+  runs_in = getpid();
+  ended.store(false, std::memory_order_relaxed);
 }
 
 void somebody_waits() {

@@ -1,7 +1,6 @@
 #include "interpose/parking.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/hold.h"
 #include "interpose/block.h"
 #include "interpose/caretaker.h"
@@ -27,17 +26,10 @@ using wire::Refusal;
 constexpr std::uint64_t kUntilAllAreOut_us = 2'000'000;
 constexpr std::uint32_t kUntilAskedAgain_ms = 1000;
 
-std::uint64_t boot_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 ParkingState& state() { return process().parking; }
 
 void set_place(Place place) {
-  own_parking().since_ns.store(boot_ns(), std::memory_order_relaxed);
+  own_parking().since_ns.store(base::boot_ns(), std::memory_order_relaxed);
   own_parking().place.store(place, std::memory_order_release);
 }
 
@@ -125,7 +117,7 @@ void keep() {
 
 Refusal move_out() {
   wire::Parking& parking = own_parking();
-  const std::uint64_t start = boot_ns();
+  const std::uint64_t start = base::boot_ns();
   parking.moved.store(0, std::memory_order_relaxed);
   parking.bytes.store(begin_release(), std::memory_order_relaxed);
   const Refusal refusal = elastic_memory()->park(&parking.moved);
@@ -134,7 +126,7 @@ Refusal move_out() {
     return refusal;
   }
   end_release();
-  parking.move_us.store((boot_ns() - start) / 1000, std::memory_order_relaxed);
+  parking.move_us.store((base::boot_ns() - start) / 1000, std::memory_order_relaxed);
   parking.times.fetch_add(1, std::memory_order_relaxed);
   return refusal;
 }
@@ -212,12 +204,12 @@ bool ask_for_all() {
 
 Refusal move_in() {
   wire::Parking& parking = own_parking();
-  const std::uint64_t start = boot_ns();
+  const std::uint64_t start = base::boot_ns();
   set_place(Place::kRestoring);
   parking.moved.store(0, std::memory_order_relaxed);
   const Refusal refusal = elastic_memory()->restore(&parking.moved);
   if (refusal == Refusal::kNone) {
-    parking.move_us.store((boot_ns() - start) / 1000, std::memory_order_relaxed);
+    parking.move_us.store((base::boot_ns() - start) / 1000, std::memory_order_relaxed);
   }
   return refusal;
 }
@@ -263,13 +255,14 @@ void watch_activity() {
     return;
   }
   wait_for_work();
-  if (Gate::passes() == passes) parking.idle_ns.store(boot_ns(), std::memory_order_relaxed);
+  if (Gate::passes() == passes) parking.idle_ns.store(base::boot_ns(), std::memory_order_relaxed);
 }
 
 bool is_due_by_itself() {
   const std::uint64_t after_ms = job()->header.park_after_ms;
   const std::uint64_t idle_ns = own_parking().idle_ns.load(std::memory_order_relaxed);
-  return after_ms != 0 && idle_ns != 0 && !is_away() && boot_ns() - idle_ns >= after_ms * 1'000'000;
+  return after_ms != 0 && idle_ns != 0 && !is_away() &&
+         base::boot_ns() - idle_ns >= after_ms * 1'000'000;
 }
 
 void send_away_if_asked(const MoveRequest& request) {
@@ -281,7 +274,8 @@ void send_away_if_asked(const MoveRequest& request) {
   const Refusal refusal = send_away();
   own_parking().refusal.store(refusal, std::memory_order_relaxed);
   // Tried again when it has idled as long once more.
-  if (refusal != Refusal::kNone) own_parking().idle_ns.store(boot_ns(), std::memory_order_relaxed);
+  if (refusal != Refusal::kNone)
+    own_parking().idle_ns.store(base::boot_ns(), std::memory_order_relaxed);
 }
 
 }  // namespace

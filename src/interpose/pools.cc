@@ -348,30 +348,33 @@ CUresult synchronized(Call call) {
   return result;
 }
 
-// What was freed on the stream before is idle after it.
+// What was freed before the marks were made is idle after it. `own`: null for none.
+template <typename Mark, typename Call>
+CUresult synchronized_with(pool::Segments* own, Mark mark, Call call) {
+  if (own == nullptr) return synchronized(call);
+  const pool::Segments::Marks marks = mark(*own);
+  return synchronized([&] {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) own->synchronized(marks);
+    return result;
+  });
+}
+
 template <typename Call>
-CUresult synchronized_with(CUstream stream, Call call) {
+CUresult synchronized_with_stream(CUstream stream, Call call) {
   CUdevice ordinal = 0;
   const bool known = has_own_pools() && joined() && device_of_stream(stream, &ordinal);
   pool::Segments* own = known ? opened_own_pool(static_cast<std::uint32_t>(ordinal)) : nullptr;
-  if (own == nullptr) return synchronized(call);
-  const pool::Segments::Marks marks = own->mark(named_stream(stream));
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS) own->synchronized(marks);
-  reconcile_pools();
-  return result;
+  return synchronized_with(
+      own, [&](pool::Segments& pool) { return pool.mark(named_stream(stream)); }, call);
 }
 
 // `here` is the context that is synchronised with; null: none with pools of ours.
 template <typename Call>
 CUresult synchronized_with_all(const Here* here, Call call) {
   pool::Segments* own = here == nullptr ? nullptr : opened_own_pool(here->ordinal);
-  if (own == nullptr) return synchronized(call);
-  const pool::Segments::Marks marks = own->mark_all();
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS) own->synchronized(marks);
-  reconcile_pools();
-  return result;
+  return synchronized_with(
+      own, [](pool::Segments& pool) { return pool.mark_all(); }, call);
 }
 
 Stream plain(CUstream stream) {
@@ -590,13 +593,13 @@ VRAM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribut
 // A synchronisation is where a driver gives back what pools keep above their threshold.
 VRAM_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   VRAM_ENTER(cuStreamSynchronize, stream);
-  return synchronized_with(stream, [&] { return real.cuStreamSynchronize(stream); });
+  return synchronized_with_stream(stream, [&] { return real.cuStreamSynchronize(stream); });
 }
 
 VRAM_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
   VRAM_ENTER(cuStreamSynchronize_ptsz, stream);
-  return synchronized_with(named_stream_per_thread(stream),
-                           [&] { return real.cuStreamSynchronize_ptsz(stream); });
+  return synchronized_with_stream(named_stream_per_thread(stream),
+                                  [&] { return real.cuStreamSynchronize_ptsz(stream); });
 }
 
 VRAM_EXPORT CUresult cuCtxSynchronize() {

@@ -1,7 +1,6 @@
 #include "interpose/room.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "interpose/elastic.h"
 #include "interpose/job.h"
 
@@ -13,13 +12,6 @@ constexpr std::uint64_t kMost_ms = 600'000;
 constexpr std::uint32_t kUntilAskedAgain_ms = 10'000;
 // What a pool takes at a time may be more than was asked for.
 constexpr std::uint64_t kPages = 32 * kMiB;
-
-std::uint64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
-}
 
 }  // namespace
 
@@ -34,9 +26,9 @@ bool room_was_made(const Device& device, std::uint64_t bytes, std::uint64_t* ask
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
   if (bytes > left) return false;  // the limit refused it
-  const std::uint64_t now = now_ms();
+  const std::uint64_t now = base::now_ms();
   if (*asked_since == 0) *asked_since = now;
-  while (now_ms() - *asked_since < kMost_ms) {
+  while (base::now_ms() - *asked_since < kMost_ms) {
     switch (ask_for_room(device, round_up(bytes, kPages), kUntilAskedAgain_ms)) {
       case wire::RoomAnswer::kGranted:
         return true;

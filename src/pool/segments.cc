@@ -3,8 +3,8 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "pool/current.h"
-#include "pool/now.h"
 
 namespace vram::pool {
 namespace {
@@ -82,7 +82,7 @@ bool Segments::open_shard(std::uint8_t shard) {
 CUresult Segments::open(const DriverCalls& driver, const SegmentsOptions& options) {
   driver_ = driver;
   context_ = options.context;
-  opened_us_ = now_us();
+  opened_us_ = base::now_us();
   base::KernelBarrier::prepare();
   holding_.set_grant(options.grant);
   holding_.set_limit(options.limit);

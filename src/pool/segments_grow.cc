@@ -3,8 +3,8 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "pool/current.h"
-#include "pool/now.h"
 #include "pool/segments.h"
 
 namespace vram::pool {
@@ -64,13 +64,13 @@ bool Segments::issue_tickets() {
 
 // Until everything asked for has passed. Without the pool's lock.
 void Segments::wait_for_tickets(std::uint64_t most_us) {
-  const std::uint64_t begin = now_us();
+  const std::uint64_t begin = base::now_us();
   for (int looks = 0;; ++looks) {
     {
       const Locked hold(lock_);
       if (!streams_.outstanding()) return;
     }
-    if (now_us() - begin >= most_us) return;
+    if (base::now_us() - begin >= most_us) return;
     if (looks < 100) {
       __builtin_ia32_pause();
       continue;
@@ -81,11 +81,11 @@ void Segments::wait_for_tickets(std::uint64_t most_us) {
 }
 
 void Segments::wait_for_tightness() {
-  const std::uint64_t begin = now_us();
+  const std::uint64_t begin = base::now_us();
   const std::uint64_t allowed = kFirstAllowance_us + (begin - opened_us_) / kWaitShare;
   const std::uint64_t left = allowed > pace_.waited_us ? allowed - pace_.waited_us : 0;
   wait_for_tickets(left < kWaitForTightness_us ? left : kWaitForTightness_us);
-  pace_.waited_us += now_us() - begin;
+  pace_.waited_us += base::now_us() - begin;
 }
 
 void Segments::set_pace(std::uint64_t more) {

@@ -10,6 +10,8 @@
 
 #include <climits>
 
+#include "base/clock.h"
+
 namespace vram::residency {
 namespace {
 
@@ -21,13 +23,6 @@ constexpr std::uint64_t kLook_us = 20'000;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 pthread_key_t key;
 bool have_key = false;
-
-std::uint64_t now_us() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
-}
 
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::uint64_t us) {
   const timespec most{static_cast<time_t>(us / 1'000'000),
@@ -134,13 +129,13 @@ std::uint64_t Gate::passes() {
 // Comes back inside.
 void Gate::wait_outside(Seat& seat) {
   const int saved = errno;
-  const std::uint64_t start = now_us();
+  const std::uint64_t start = base::now_us();
   for (;;) {
     seat.word.fetch_sub(1, std::memory_order_release);
     for (std::uint32_t state = state_.load(std::memory_order_acquire); state != kOpen;
          state = state_.load(std::memory_order_acquire)) {
       if (wanted_ != nullptr) wanted_();
-      if (state == kClosing && now_us() - start >= kPatience_us) {
+      if (state == kClosing && base::now_us() - start >= kPatience_us) {
         if (state_.compare_exchange_strong(state, kOpen, std::memory_order_acq_rel)) {
           wake_all(state_);
         }
@@ -164,10 +159,10 @@ bool Gate::somebody_is_inside() {
 bool Gate::close(std::uint64_t most_us) {
   state_.store(kClosing, std::memory_order_seq_cst);
   if (base::KernelBarrier::is_available()) base::KernelBarrier::make();
-  const std::uint64_t start = now_us();
+  const std::uint64_t start = base::now_us();
   while (somebody_is_inside()) {
     if (state_.load(std::memory_order_acquire) == kOpen) return false;
-    if (now_us() - start >= most_us) {
+    if (base::now_us() - start >= most_us) {
       open();
       return false;
     }

@@ -48,14 +48,11 @@ class Gate {
   };
   [[nodiscard]] static Inside enter_quickly() {
     Seat* const seat = seat_;
-    if (seat <= seats_ || !base::KernelBarrier::is_available()) return {nullptr, 0};
-    const std::uint64_t before = seat->word.load(std::memory_order_relaxed);
-    seat->word.store(before + kPass + 1, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if ((before & kDepth) != 0 || state_.load(std::memory_order_seq_cst) == kOpen) [[likely]] {
-      return {&seat->word, before + kPass};
-    }
-    seat->word.store(before + kPass, std::memory_order_release);
+    if (seat <= seats_) return {nullptr, 0};
+    const Inside inside{&seat->word, seat->word.load(std::memory_order_relaxed) + kPass};
+    if (step_in(*seat)) [[likely]]
+      return inside;
+    leave(inside);
     return {nullptr, 0};
   }
   static void leave(const Inside& inside) {

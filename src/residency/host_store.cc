@@ -1,12 +1,12 @@
 #include "residency/host_store.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/quiet_thread.h"
 #include "residency/host_room.h"
 
 namespace vram::residency {
@@ -80,19 +80,11 @@ bool HostStore::begin(const Calls& driver, CUcontext context, std::uint64_t byte
     missing += piece_[i].state.load(std::memory_order_relaxed) == kAbsent ? 1 : 0;
   }
   const unsigned wanted = helpers_wanted(missing);
-  pthread_attr_t attributes;
-  if (missing == 0 || pthread_attr_init(&attributes) != 0) return true;
-  (void)pthread_attr_setstacksize(&attributes, kStack);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (helpers_ < wanted && helpers_ < kMostHelpers &&
-         pthread_create(&helper_[helpers_], &attributes, help, this) == 0) {
+  while (
+      helpers_ < wanted && helpers_ < kMostHelpers &&
+      base::start_quiet_thread(&helper_[helpers_], base::ThreadEnd::kJoined, kStack, help, this)) {
     ++helpers_;
   }
-  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  (void)pthread_attr_destroy(&attributes);
   return true;
 }
 

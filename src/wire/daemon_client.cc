@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 namespace vram::wire {
 namespace {
 
@@ -26,13 +28,6 @@ class KeepErrno {
  private:
   int kept_;
 };
-
-std::uint64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1000000;
-}
 
 bool address_of(const char* path, sockaddr_un* out) {
   const std::size_t length = strlen(path);
@@ -101,9 +96,9 @@ DaemonError send_request(const DaemonLine& line, const DaemonRequest& request) {
 
 DaemonError receive_reply(const DaemonLine& line, std::uint32_t timeout_ms, DaemonReply* reply) {
   const KeepErrno keep;
-  const std::uint64_t deadline = now_ms() + timeout_ms;
+  const std::uint64_t deadline = base::now_ms() + timeout_ms;
   for (;;) {
-    const std::uint64_t now = now_ms();
+    const std::uint64_t now = base::now_ms();
     const std::uint64_t left = now < deadline ? deadline - now : 0;
     pollfd waits{line.fd, POLLIN, 0};
     const int ready = poll(&waits, 1, left < 1000 ? static_cast<int>(left) : 1000);

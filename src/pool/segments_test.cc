@@ -649,6 +649,44 @@ TEST_F(SegmentsTest, AFreeAfterTheMarkIsNotDoneByTheWait) {
   let_dry_streams_go();
 }
 
+TEST_F(SegmentsTest, AnyAddressOfABlockFindsTheBlockAsItWasAskedFor) {
+  open(8 * kGiB);
+  const CUdeviceptr small = take(1000);
+  const CUdeviceptr large = take(5 * kMiB + 1);
+  Segments::BlockAsked first{};
+  Segments::BlockAsked found{};
+  ASSERT_TRUE(pool.block_around(small, &first));
+  EXPECT_EQ(first.start, small);
+  EXPECT_EQ(first.bytes, 1000u);
+  ASSERT_TRUE(pool.block_around(small + 999, &found));
+  EXPECT_EQ(found.number, first.number);
+  EXPECT_FALSE(pool.block_around(small + 1000, &found)) << "what it was rounded up to is nobody's";
+  ASSERT_TRUE(pool.block_around(large + 5 * kMiB, &found));
+  EXPECT_EQ(found.start, large);
+  EXPECT_EQ(found.bytes, 5 * kMiB + 1);
+  EXPECT_NE(found.number, first.number);
+  EXPECT_TRUE(pool.free(small, nullptr));
+  EXPECT_FALSE(pool.block_around(small, &found));
+  ASSERT_EQ(take(990), small);
+  ASSERT_TRUE(pool.block_around(small, &found));
+  EXPECT_NE(found.number, first.number) << "another block, at the address of one that is gone";
+  EXPECT_TRUE(pool.free(small, nullptr));
+  EXPECT_TRUE(pool.free(large, nullptr));
+}
+
+// As cuMemFree waits for all work, and cuMemAlloc's memory may be used on any stream.
+TEST_F(SegmentsTest, WhatWasWaitedForIsReadyForEveryStream) {
+  SegmentsOptions options;
+  options.limit = 128 * kMiB;
+  open(8 * kGiB, options);
+  const CUdeviceptr block = take(100 * kMiB, synchronized_stream());
+  hold_dry_streams();
+  EXPECT_TRUE(pool.free(block, synchronized_stream()));
+  const CUdeviceptr again = take(100 * kMiB, stream(1));
+  EXPECT_TRUE(pool.free(again, stream(1)));
+  let_dry_streams_go();
+}
+
 TEST_F(SegmentsTest, AThreadThatEndedLeavesNothingInItsCache) {
   open(kGiB);
   std::thread([&] {

@@ -4,18 +4,18 @@
 // checked by an assertion, not by an exception.
 
 #include <cassert>
+#include <optional>
 #include <utility>
-#include <variant>
 
 namespace vram::base {
 
 template <typename T, typename E>
 class [[nodiscard]] Expected {
  public:
-  Expected(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: converts
-  Expected(E error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: converts
+  Expected(T value) : value_(std::move(value)) {}  // NOLINT: converts
+  Expected(E error) : error_(std::move(error)) {}  // NOLINT: converts
 
-  explicit operator bool() const { return state_.index() == 0; }
+  explicit operator bool() const { return value_.has_value(); }
 
   T& operator*() { return value(); }
   const T& operator*() const { return const_cast<Expected*>(this)->value(); }
@@ -23,20 +23,20 @@ class [[nodiscard]] Expected {
   const T* operator->() const { return &const_cast<Expected*>(this)->value(); }
 
   E& error() {
-    E* error = std::get_if<1>(&state_);
-    assert(error != nullptr);
-    return *error;
+    assert(error_);
+    return *error_;
   }
   const E& error() const { return const_cast<Expected*>(this)->error(); }
 
  private:
   T& value() {
-    T* value = std::get_if<0>(&state_);
-    assert(value != nullptr);
-    return *value;
+    assert(value_);
+    return *value_;
   }
 
-  std::variant<T, E> state_;
+  // One of the two: a variant says so better, but what reads the source for faults gets lost in its copies.
+  std::optional<T> value_;
+  std::optional<E> error_;
 };
 
 }  // namespace vram::base

@@ -34,7 +34,8 @@ class [[nodiscard]] Expected {
     return *value_;
   }
 
-  // One of the two: a variant says so better, but what reads the source for faults gets lost in its copies.
+  // One of the two: a variant says so better, but what reads the source for faults gets lost in its
+  // copies.
   std::optional<T> value_;
   std::optional<E> error_;
 };

@@ -1,6 +1,7 @@
 // Completion scripts, made from the option tree: what is not in it cannot be completed, and what is
 // in it always can.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 

@@ -1,5 +1,6 @@
 // The command `vram`: parses, calls, prints the one line when something failed.
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>

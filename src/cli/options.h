@@ -3,7 +3,6 @@
 // The command's options: one tree, from which parsing, --help, completion and the check of the
 // manual page come.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +10,10 @@
 #include <vector>
 
 #include "cli/settings.h"
+
+namespace CLI {
+class App;  // <CLI/CLI.hpp> takes seconds to compile: only who builds or walks the tree includes it
+}  // namespace CLI
 
 namespace vram::cli {
 

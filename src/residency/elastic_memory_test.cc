@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "residency/card_for_test.h"
 
 namespace vram::residency {
@@ -277,11 +278,7 @@ TEST_F(ElasticMemoryTest, HostMemoryIsKeptUntilItIsGivenBack) {
 }
 
 // With a sanitizer each takes ten times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kCycles = 500;
-#else
-constexpr int kCycles = 10'000;
-#endif
+constexpr int kCycles = base::kSanitized ? 500 : 10'000;
 
 // The program allocates, writes and frees between; a random call fails now and then.
 TEST_F(ElasticMemoryTest, ThousandsOfCyclesWithFailuresLoseNoByte) {

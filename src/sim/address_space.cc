@@ -7,26 +7,15 @@
 
 #include <iterator>
 
+#include "base/sanitized.h"
 #include "sim/identity.h"
 
 namespace vram::sim {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool kThreadSanitizer = true;
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
-
 // Enough for 64 cards of 141 GiB; four such ranges are half of what a process can address. The
 // thread sanitizer leaves a program about 1.5 TiB.
-constexpr uint64_t kLargestRange = kThreadSanitizer ? 256ull << 30 : 16ull << 40;
+constexpr uint64_t kLargestRange = base::kThreadSanitizer ? 256ull << 30 : 16ull << 40;
 constexpr uint64_t kSmallestRange = 64ull << 30;
 constexpr int kDescriptorFloor = 700;
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/process_identity.h"
+#include "base/sanitized.h"
 #include "ledger/word.h"
 #include "members.h"
 
@@ -28,19 +29,8 @@ constexpr int kMembers = 3;
 constexpr int kThreads = 3;
 constexpr int kPauseEvery = 50;  // kills
 constexpr int kRounds = 10;      // each a test of its own, so that they run beside each other
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 // A sanitizer makes a process slow to start and to die; there, fewer kills do.
-constexpr int kKillsEach = (kSanitized ? 500 : 10'000) / kRounds;
+constexpr int kKillsEach = (base::kSanitized ? 500 : 10'000) / kRounds;
 
 // What a member says of itself, in memory that outlives it.
 struct alignas(64) Truth {

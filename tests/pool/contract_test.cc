@@ -60,8 +60,8 @@ struct TestDriver {
     }
   }
   template <typename Function>
-  Function* symbol(Function*, const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(library_, name));
+  Function symbol(const char* name) const {
+    return reinterpret_cast<Function>(dlsym(library_, name));
   }
 
   const DriverCalls* calls = nullptr;
@@ -76,7 +76,7 @@ const TestDriver& driver() {
   static const TestDriver the_driver;
   return the_driver;
 }
-#define CALL(function) driver().symbol(&::function, #function)
+#define CALL(function) driver().symbol<decltype(&::function)>(#function)
 
 struct Case {
   const char* name;

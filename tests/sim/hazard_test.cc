@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/sanitized.h"
 #include "execution_test.h"
 
 namespace vram::sim_test {
@@ -72,13 +73,9 @@ TEST(Hazards, ExitWhileAnotherThreadWaitsForTheCard) {
 }
 
 TEST(Hazards, AForkedChildHasNoDriverAndExitsWhileItsParentWorks) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the address sanitizer's allocator may hang in a child of a threaded process";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "the address sanitizer's allocator may hang in a child of a threaded process";
-#endif
-#endif
+  if (base::kAddressSanitizer) {
+    GTEST_SKIP() << "the address sanitizer's allocator may hang in a child of a threaded process";
+  }
   const Machine machine;
   const pid_t child = start_child([] {
     ::alarm(kHangSeconds);

@@ -5,6 +5,7 @@
 #include "interpose/block.h"
 #include "interpose/export.h"
 #include "interpose/priced.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -98,7 +99,8 @@ CUresult make(Handle* out, const Taking& asked, unsigned flags, Size size, Call 
               Destroy destroy) {
   Here here{};
   if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
-  return noted(make_governed(here, out, size, call, destroy), asked, out);
+  const auto attempt = [&] { return make_governed(here, out, size, call, destroy); };
+  return noted(with_room(*here.device, asked.bytes, attempt), asked, out);
 }
 
 template <typename Handle, typename Call>
@@ -165,22 +167,22 @@ using namespace vram::interpose;
 using vram::driver::real;
 
 VRAM_EXPORT CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR_v1* d) {
-  VRAM_PASS(cuArrayCreate, array, d);
+  VRAM_ENTER(cuArrayCreate, array, d);
   return make_array(array, flat(d), [&] { return real.cuArrayCreate(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArrayCreate_v2(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* d) {
-  VRAM_PASS(cuArrayCreate_v2, array, d);
+  VRAM_ENTER(cuArrayCreate_v2, array, d);
   return make_array(array, flat(d), [&] { return real.cuArrayCreate_v2(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArray3DCreate(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
-  VRAM_PASS(cuArray3DCreate, array, d);
+  VRAM_ENTER(cuArray3DCreate, array, d);
   return make_array(array, deep(d), [&] { return real.cuArray3DCreate(array, d); });
 }
 
 VRAM_EXPORT CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* d) {
-  VRAM_PASS(cuArray3DCreate_v2, array, d);
+  VRAM_ENTER(cuArray3DCreate_v2, array, d);
   return make_array(array, deep(d), [&] { return real.cuArray3DCreate_v2(array, d); });
 }
 
@@ -191,7 +193,7 @@ VRAM_EXPORT CUresult cuArrayDestroy(CUarray array) {
 
 VRAM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
                                             const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned levels) {
-  VRAM_PASS(cuMipmappedArrayCreate, array, d, levels);
+  VRAM_ENTER(cuMipmappedArrayCreate, array, d, levels);
   const CUDA_ARRAY3D_DESCRIPTOR descriptor = deep(d);
   return make(
       array, {Way::kMipmap, estimate(descriptor, levels)}, descriptor.Flags,

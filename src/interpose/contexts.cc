@@ -12,6 +12,7 @@
 #include "interpose/own_pools.h"
 #include "interpose/pools.h"
 #include "interpose/priced.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -30,6 +31,8 @@ std::uint64_t known_price(const Device& device) {
 // More than a context costs on any card so far; what one costs that cannot be measured.
 constexpr std::uint64_t kMoreThanAny = 1024 * kMiB;
 constexpr std::uint64_t kUnmeasured = 512 * kMiB;
+// More than a green one costs beside the primary.
+constexpr std::uint64_t kGreen = 64 * kMiB;
 
 // Reserves what a context will cost: its price, or as long as nobody in the job has measured it,
 // more than any so far, or all that is left. False: refused.
@@ -70,17 +73,22 @@ void settle_price(Device& device, std::uint64_t before, std::uint64_t price) {
 template <typename Make, typename Unmake, typename Note>
 CUresult make_context(Device& device, Make make, Unmake unmake, Note note) {
   const Account& account = device.account;
-  std::uint64_t price = 0;
-  if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t before = account.context_bytes();
-  const CUresult result = make();
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(price);
-    return result;
-  }
-  account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
-  account.commit(price);
-  settle_price(device, before, price);
+  const std::uint64_t known = known_price(device);
+  const CUresult result = with_room(device, known != 0 ? known : kUnmeasured, [&] {
+    std::uint64_t price = 0;
+    if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const std::uint64_t before = account.context_bytes();
+    const CUresult made = make();
+    if (made != CUDA_SUCCESS) {
+      account.roll_back(price);
+      return made;
+    }
+    account.add_part(wire::Part::kContext, static_cast<std::int64_t>(price));
+    account.commit(price);
+    settle_price(device, before, price);
+    return made;
+  });
+  if (result != CUDA_SUCCESS) return result;
   if (!over_limit(device)) {
     note();
     return result;
@@ -200,7 +208,7 @@ void note_green(CUgreenCtx green, std::uint64_t value) {
 template <typename Call>
 CUresult make_green(Device& device, CUgreenCtx* green, std::uint64_t value, Call call) {
   CUgreenCtx made = nullptr;
-  const CUresult result = call(&made);
+  const CUresult result = with_room(device, kGreen, [&] { return call(&made); });
   if (result != CUDA_SUCCESS) return result;
   measure(device);
   if (over_limit(device)) {
@@ -218,15 +226,15 @@ CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
   std::uint64_t current = device.stack_bytes.load(std::memory_order_relaxed);
   if (current == 0) current = kDefaultStack;
   const std::uint64_t more = value > current ? (value - current) * device.threads : 0;
-  make_room(device, more);
-  if (value > ~std::uint64_t{0} / (device.threads + 1) || !account.reserve(more)) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  const CUresult result = real.cuCtxSetLimit(limit, value);
-  if (result != CUDA_SUCCESS) {
-    account.roll_back(more);
-    return result;
-  }
+  if (value > ~std::uint64_t{0} / (device.threads + 1)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = with_room(device, more, [&] {
+    make_room(device, more);
+    if (!account.reserve(more)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult set = real.cuCtxSetLimit(limit, value);
+    if (set != CUDA_SUCCESS) account.roll_back(more);
+    return set;
+  });
+  if (result != CUDA_SUCCESS) return result;
   account.add_part(wire::Part::kContext, static_cast<std::int64_t>(more));
   account.commit(more);
   device.stack_bytes.store(value, std::memory_order_relaxed);
@@ -307,7 +315,7 @@ VRAM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
 
 VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc resources,
                                       CUdevice ordinal, unsigned flags) {
-  VRAM_PASS(cuGreenCtxCreate, context, resources, ordinal, flags);
+  VRAM_ENTER(cuGreenCtxCreate, context, resources, ordinal, flags);
   Device* device = device_at(ordinal);
   if (device == nullptr || context == nullptr) {
     return real.cuGreenCtxCreate(context, resources, ordinal, flags);
@@ -320,6 +328,7 @@ VRAM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc res
   const CUresult result = make_green(
       *device, context, note_context(primary, ordinal),
       [&](CUgreenCtx* out) { return real.cuGreenCtxCreate(out, resources, ordinal, flags); });
+  const vram::residency::Through through;
   (void)end_primary(ordinal, [&] { return real.cuDevicePrimaryCtxRelease_v2(ordinal); });
   return result;
 }

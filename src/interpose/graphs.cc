@@ -10,6 +10,7 @@
 #include "interpose/change.h"
 #include "interpose/gated.h"
 #include "interpose/own_pools.h"
+#include "interpose/room.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -135,12 +136,14 @@ template <auto kFunction>
   const std::uint64_t cover = (value & kLaunched) != 0 ? 0 : bytes_of(value);
   const auto ordinal = static_cast<CUdevice>(device_of(value));
   Device& device = process().device[ordinal];
-  make_room(device, cover);
-  if (!device.account.reserve(cover)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS) entry->value.fetch_or(kLaunched, std::memory_order_release);
-  settle(device, ordinal, cover);
-  return result;
+  return with_room(device, cover, [&] {
+    make_room(device, cover);
+    if (!device.account.reserve(cover)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = (real.*kFunction)(exec, stream);
+    if (result == CUDA_SUCCESS) entry->value.fetch_or(kLaunched, std::memory_order_release);
+    settle(device, ordinal, cover);
+    return result;
+  });
 }
 
 // What launches pay that have no memory nodes: this.

@@ -4,6 +4,7 @@
 
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/room.h"
 
 namespace vram::interpose {
 namespace {
@@ -24,9 +25,18 @@ bool grew_over_limit() {
   return over;
 }
 
+// More than the code of most modules.
+constexpr std::uint64_t kCode = 64 * kMiB;
+
+template <typename Load>
+CUresult load_in_room(Load load) {
+  Here here{};
+  return locate(&here) ? with_room(*here.device, kCode, load) : load();
+}
+
 template <typename Load, typename Unload>
 CUresult load_measured(Load load, Unload unload) {
-  const CUresult result = load();
+  const CUresult result = load_in_room(load);
   if (result != CUDA_SUCCESS || !joined()) return result;
   if (!grew_over_limit()) return result;
   unload();
@@ -113,10 +123,10 @@ VRAM_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 // kernel is first asked for.
 VRAM_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   VRAM_ENTER(cuModuleGetFunction, function, module, name);
-  return measured(real.cuModuleGetFunction(function, module, name));
+  return measured(load_in_room([&] { return real.cuModuleGetFunction(function, module, name); }));
 }
 
 VRAM_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   VRAM_ENTER(cuKernelGetFunction, function, kernel);
-  return measured(real.cuKernelGetFunction(function, kernel));
+  return measured(load_in_room([&] { return real.cuKernelGetFunction(function, kernel); }));
 }

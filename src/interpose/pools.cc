@@ -332,9 +332,12 @@ CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool
   if (own != nullptr) {
     result = with_room(*pool.device, bytes,
                        [&] { return allocate_in(*own, *pool.device, bytes, out, stream.named); });
+  } else if (governed) {
+    result =
+        with_room(*pool.device, bytes, [&] { return allocate(pool, stream, bytes, out, call); });
   } else {
     const residency::Through through;
-    result = governed ? allocate(pool, stream, bytes, out, call) : call(out);
+    result = call(out);
   }
   const Taking asked{
       capturing ? Way::kCaptured : way, bytes, {stream.handle, stream.id}, pool.device};

@@ -1,5 +1,9 @@
 #include "interpose/room.h"
 
+#include <time.h>
+
+#include <atomic>
+
 #include "base/clock.h"
 #include "interpose/elastic.h"
 #include "interpose/job.h"
@@ -12,6 +16,25 @@ constexpr std::uint64_t kMost_ms = 600'000;
 constexpr std::uint32_t kUntilAskedAgain_ms = 10'000;
 // What a pool takes at a time may be more than was asked for.
 constexpr std::uint64_t kPages = 32 * kMiB;
+// Who finds no memory that often in room that the card had is refused by something else.
+constexpr unsigned kMostGrants = 8;
+// A daemon that was killed or exchanged is back by then, or does not come back.
+constexpr std::uint64_t kUntilDaemonIsBack_ms = 10'000;
+constexpr timespec kUntilLookedAgain{0, 100'000'000};
+
+std::atomic<std::uint64_t> nobody_since_ms{0};  // 0: the daemon answered when it was asked last
+
+// Whether a daemon that does not answer is worth waiting for: it knew this job, and has not been
+// away for long.
+bool may_come_back() {
+  if (job()->header.admission.load(std::memory_order_relaxed) != wire::Admission::kAdmitted) {
+    return false;
+  }
+  const std::uint64_t now = base::now_ms();
+  std::uint64_t since = 0;
+  if (nobody_since_ms.compare_exchange_strong(since, now)) since = now;
+  return now - since < kUntilDaemonIsBack_ms;
+}
 
 }  // namespace
 
@@ -21,22 +44,25 @@ wire::RoomAnswer ask_for_room(const Device& device, std::uint64_t bytes, std::ui
   return wire::ask_for_room(path, device.uuid, bytes, timeout_ms);
 }
 
-bool room_was_made(const Device& device, std::uint64_t bytes, std::uint64_t* asked_since) {
-  if (!is_elastic()) return false;
+bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked) {
+  if (!is_elastic() || asked->granted == kMostGrants) return false;
   const ledger::Usage usage = device.account.usage();
   const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
   if (bytes > left) return false;  // the limit refused it
   const std::uint64_t now = base::now_ms();
-  if (*asked_since == 0) *asked_since = now;
-  while (base::now_ms() - *asked_since < kMost_ms) {
-    switch (ask_for_room(device, round_up(bytes, kPages), kUntilAskedAgain_ms)) {
-      case wire::RoomAnswer::kGranted:
-        return true;
-      case wire::RoomAnswer::kLater:
-        continue;
-      default:
-        return false;
+  if (asked->since_ms == 0) asked->since_ms = now;
+  while (base::now_ms() - asked->since_ms < kMost_ms) {
+    const wire::RoomAnswer answer =
+        ask_for_room(device, round_up(bytes, kPages), kUntilAskedAgain_ms);
+    if (answer == wire::RoomAnswer::kNobody) {
+      if (!may_come_back()) return false;
+      nanosleep(&kUntilLookedAgain, nullptr);
+      continue;
     }
+    nobody_since_ms.store(0, std::memory_order_relaxed);
+    if (answer == wire::RoomAnswer::kLater) continue;
+    if (answer == wire::RoomAnswer::kGranted) ++asked->granted;
+    return answer == wire::RoomAnswer::kGranted;
   }
   return false;
 }

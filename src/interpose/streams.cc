@@ -4,6 +4,7 @@
 #include "interpose/export.h"
 #include "interpose/own_pools.h"
 #include "interpose/priced.h"
+#include "interpose/room.h"
 
 namespace vram::interpose {
 namespace {
@@ -15,8 +16,10 @@ constexpr std::uint64_t kPrice = 512 << 10;
 
 template <typename Call>
 CUresult make_stream(Device& device, CUstream* stream, Call call) {
-  return take_priced(
-      device, kPrice, call, [] { return true; }, [&] { real.cuStreamDestroy_v2(*stream); });
+  return with_room(device, kPrice, [&] {
+    return take_priced(
+        device, kPrice, call, [] { return true; }, [&] { real.cuStreamDestroy_v2(*stream); });
+  });
 }
 
 template <typename Call>

@@ -81,4 +81,12 @@ bool write_admitted(const host::JobInfo& job, const std::vector<Terms>& terms) {
   });
 }
 
+bool write_stay_limit(const host::JobInfo& job, const host::JobDevice& device,
+                      std::uint64_t bytes) {
+  return write_into(job, [&](wire::Job& mapped) {
+    mapped.device[device.account].stay_limit.store(bytes);
+    return true;
+  });
+}
+
 }  // namespace vram::daemon

@@ -25,5 +25,9 @@ void survive_cut_files();
 // Whether the job waits to be admitted, for those who look.
 [[nodiscard]] bool write_waiting(const host::JobInfo& job);
 [[nodiscard]] bool write_admitted(const host::JobInfo& job, const std::vector<Terms>& terms);
+// What the job may hold of a device that nobody can take back. Who reads the file afterwards sees
+// everything that was taken under an earlier limit.
+[[nodiscard]] bool write_stay_limit(const host::JobInfo& job, const host::JobDevice& device,
+                                    std::uint64_t bytes);
 
 }  // namespace vram::daemon

@@ -113,6 +113,33 @@ void Daemon::run() {
 void Daemon::refresh() {
   sight_ = see(folders_, *host_.nvml, host_.cards);
   for (const std::string& line : admissions_.look(sight_)) log_.error(line);
+  govern();
+}
+
+// Jobs that nobody has set a stay limit for, since they came while no daemon ran or are new; and
+// those that took memory while theirs was lowered: it stays theirs.
+void Daemon::govern() {
+  for (host::JobInfo& job : sight_.jobs) {
+    for (host::JobDevice& device : job.devices) {
+      if (!job.elastic || find_card(sight_, device.card.uuid) == nullptr) continue;
+      if (device.stay_limit != 0 && device.fixed <= device.stay_limit) continue;
+      const std::uint64_t limit = admissions_.stay_limit_of(sight_, job, device);
+      if (write_stay_limit(job, device, limit)) device.stay_limit = limit;
+    }
+  }
+}
+
+// What others may still take without asking is given to nobody before they have lost it: to be
+// judged anew afterwards, by what is seen then.
+void Daemon::lower_others(const std::string& path, const std::string& uuid) {
+  for (const host::JobInfo& other : sight_.jobs) {
+    const std::size_t at = device_on(other, uuid);
+    if (!other.elastic || other.path == path || at == other.devices.size()) continue;
+    const host::JobDevice& device = other.devices[at];
+    const std::uint64_t limit = admissions_.stay_limit_of(sight_, other, device);
+    if (device.stay_limit > limit) (void)write_stay_limit(other, device, limit);
+  }
+  refresh();
 }
 
 void Daemon::look() {
@@ -161,6 +188,8 @@ void Daemon::handle(const Received& received) {
       return;
     case DaemonAsk::kRoom:
       return handle_room(received);
+    case DaemonAsk::kStay:
+      return handle_stay(received);
     case DaemonAsk::kStatus:
       return handle_status(received);
     case DaemonAsk::kPark:
@@ -186,6 +215,39 @@ void Daemon::handle_room(const Received& received) {
   DaemonReply reply = wire::make_reply(DaemonAsk::kRoom, Verdict::kNever);
   put_text(reason, &reply);
   clients_.answer(received.client, reply, Clients::Part::kLast);
+}
+
+void Daemon::handle_stay(const Received& received) {
+  const wire::DaemonRequest& request = received.request;
+  const std::string uuid = host::format_uuid(request.uuid);
+  Admissions::Stay stay{0, 0, false, "this process is in no job that this daemon serves"};
+  Found who;
+  const auto judge = [&] {
+    who = find_peer(sight_, received.peer);
+    if (who) stay = admissions_.judge_stay(sight_, *who.job, uuid, request.bytes);
+  };
+  judge();
+  if (stay.contested) {
+    lower_others(who.job->path, uuid);
+    judge();
+  }
+  if (stay.needed != 0) {
+    const host::JobDevice& device = who.job->devices[device_on(*who.job, uuid)];
+    const std::uint64_t limit = std::max(stay.limit, device.stay_limit);
+    admissions_.raise(sight_, *who.job, uuid, stay.needed);
+    if (!write_stay_limit(*who.job, device, limit))
+      stay = {0, 0, false, "its file is not what it was"};
+  }
+  DaemonReply reply =
+      wire::make_reply(DaemonAsk::kStay, stay.needed != 0 ? Verdict::kGranted : Verdict::kNever);
+  put_text(stay.text, &reply);
+  clients_.answer(received.client, reply, Clients::Part::kLast);
+  if (stay.needed != 0 || !who) return;
+  // Programs try again.
+  std::uint64_t& told_ns = refused_told_ns_[who.job->path];
+  if (told_ns + kTellAgain_ns > sight_.now_ns) return;
+  told_ns = sight_.now_ns;
+  log_.info("refused job " + say_job(*who.job) + ": " + stay.text);
 }
 
 // One packet a card. Of other users' jobs nothing is told but that they are there.
@@ -244,6 +306,12 @@ bool Daemon::try_admit(Admit* admit, std::vector<std::string>* blocked) {
     answer = {Verdict::kWaits, "another job waits for the same card, and came first"};
   }
   if (answer.verdict == Verdict::kGranted) {
+    for (const Terms& card : terms) {
+      if (!admissions_.is_contested(sight_, *found, card)) continue;
+      blocked->push_back(card.uuid);
+      lower_others(std::string(found->path), card.uuid);
+      return false;
+    }
     finish_admit(*admit, *found, terms);
     return true;
   }
@@ -272,6 +340,9 @@ void Daemon::finish_admit(const Admit& admit, const host::JobInfo& job,
     return;
   }
   admissions_.admit(job, terms);
+  for (const host::JobDevice& device : job.devices) {
+    (void)write_stay_limit(job, device, admissions_.stay_limit_of(sight_, job, device));
+  }
   std::string reserves;
   for (const Terms& card : terms) {
     if (card.reserve != 0) {

@@ -64,7 +64,10 @@ class Daemon {
   void look();
   void handle(const Received& received);
   void handle_room(const Received& received);
+  void handle_stay(const Received& received);
   void handle_status(const Received& received);
+  void govern();
+  void lower_others(const std::string& path, const std::string& uuid);
   void admit_waiting();
   bool try_admit(Admit* admit, std::vector<std::string>* blocked);
   void finish_admit(const Admit& admit, const host::JobInfo& job, const std::vector<Terms>& terms);
@@ -86,6 +89,7 @@ class Daemon {
   Orders orders_;
   Clients clients_;
   std::vector<Admit> admits_;
+  std::map<std::string, std::uint64_t> refused_told_ns_;  // path of the job file ->
   Sight sight_;
   std::string status_;
   std::uint64_t watchdog_ms_ = 0, kept_alive_ms_ = 0;

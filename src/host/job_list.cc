@@ -17,6 +17,7 @@
 
 #include "base/process_identity.h"
 #include "ledger/credits.h"
+#include "ledger/fixed.h"
 #include "ledger/ledger.h"
 #include "ledger/parking.h"
 #include "ledger/slots.h"
@@ -53,11 +54,16 @@ wire::FileError copy_file(int fd, wire::Job* job) {
   if (header.version != wire::kJobVersion || header.file_bytes != sizeof(wire::Job)) {
     return wire::FileError::kVersion;
   }
-  const std::size_t size = ledger::slots_used(*job) * sizeof(wire::Cell);
+  const auto copy_row = [&](std::size_t start, std::size_t one, std::size_t d) {
+    const std::size_t size = ledger::slots_used(*job) * one;
+    return size == 0 || copy_part(fd, job, start + d * one * wire::kMaxProcesses, size);
+  };
   for (std::size_t d = 0; d < wire::kMaxDevices; ++d) {
-    if (job->device[d].key.load() == 0 || size == 0) continue;
-    const std::size_t at = offsetof(wire::Job, cell) + d * sizeof(wire::Cell) * wire::kMaxProcesses;
-    if (!copy_part(fd, job, at, size)) return wire::FileError::kNotAJob;
+    if (job->device[d].key.load() == 0) continue;
+    if (!copy_row(offsetof(wire::Job, cell), sizeof(wire::Cell), d) ||
+        !copy_row(offsetof(wire::Job, fixed), sizeof job->fixed[0][0], d)) {
+      return wire::FileError::kNotAJob;
+    }
   }
   return wire::FileError::kNone;
 }
@@ -138,6 +144,8 @@ JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
   device.peak = std::max(account.peak.load(), device.used);
   device.limit = account.limit.load();
   device.reserve = __atomic_load_n(&account.reserve, __ATOMIC_ACQUIRE);
+  device.stay_limit = account.stay_limit.load();
+  device.fixed = ledger::fixed_bytes(job, at);
   device.denials = account.denials.load();
   for (std::uint32_t slot = 0; slot < ledger::slots_used(job); ++slot) {
     if (!ledger::occupied(ledger::identity_in(job, slot))) continue;
@@ -150,8 +158,9 @@ JobDevice read_job_device(wire::Job& job, std::uint32_t at) {
 JobShare read_share(wire::Job& job, std::uint32_t device, std::uint32_t slot) {
   const ledger::Account account(&job, device, slot, &ledger::real_world());
   const std::uint64_t all = ledger::share_bytes(job, device, slot);
-  const std::uint64_t pending = account.own_pending(), context = account.context_bytes();
-  return {all > pending ? all - pending : 0, all > context ? all - context : 0};
+  const std::uint64_t pending = account.own_pending();
+  const std::uint64_t fixed = ledger::fixed_bytes(job, device, slot);
+  return {all > pending ? all - pending : 0, all > fixed ? all - fixed : 0};
 }
 
 JobMember read_member(const wire::Job& job, std::uint32_t slot, const ledger::Owner& owner) {

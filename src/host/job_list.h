@@ -41,6 +41,8 @@ struct JobDevice {
   std::uint64_t used = 0, peak = 0;  // bytes, of all processes
   std::uint64_t limit = 0;           // bytes; wire::kUnlimited: none
   std::uint64_t reserve = 0;         // bytes always there for the job
+  std::uint64_t stay_limit = 0;      // bytes; 0: not set; see ledger/fixed.h
+  std::uint64_t fixed = 0;           // of what is used, bytes that nobody can take back
   std::uint64_t denials = 0;
   std::vector<JobProcess> processes;
 };
@@ -48,7 +50,7 @@ struct JobDevice {
 // What one process holds of one card, bytes.
 struct JobShare {
   std::uint64_t settled = 0;  // without what its calls under way may still take or give back
-  std::uint64_t movable = 0;  // without its context
+  std::uint64_t movable = 0;  // what is not fixed
 };
 
 // A process that is attached to the job and lives.

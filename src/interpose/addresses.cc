@@ -5,6 +5,7 @@
 #include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/own_pools.h"
+#include "interpose/pins.h"
 
 namespace vram::interpose {
 namespace {
@@ -111,8 +112,15 @@ VRAM_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute*
 // reaches must not move.
 VRAM_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which,
                                            CUdeviceptr address) {
-  VRAM_PASS(cuPointerSetAttribute, value, which, address);
-  const CUresult result = real.cuPointerSetAttribute(value, which, address);
-  if (result == CUDA_SUCCESS && which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) share_around(address);
-  return result;
+  VRAM_ENTER(cuPointerSetAttribute, value, which, address);
+  const auto call = [&] { return real.cuPointerSetAttribute(value, which, address); };
+  if (which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+    return pinning([&] {
+      const CUresult result = call();
+      if (result == CUDA_SUCCESS) share_around(address);
+      return result;
+    });
+  }
+  const vram::residency::Through through;
+  return call();
 }

@@ -91,7 +91,8 @@ CUresult make_governed(const Here& here, Handle* out, Size size, Call call, Dest
       destroy(*out);
     });
   }
-  return take_charged(*here.device, pieces(needs), wire::Part::kBlocks, call, note);
+  return take_charged(*here.device, here.device->account, pieces(needs), wire::Part::kBlocks, call,
+                      note);
 }
 
 template <typename Handle, typename Size, typename Call, typename Destroy>
@@ -100,7 +101,7 @@ CUresult make(Handle* out, const Taking& asked, unsigned flags, Size size, Call 
   Here here{};
   if (out == nullptr || (flags & kWithoutMemory) != 0 || !locate(&here)) return call();
   const auto attempt = [&] { return make_governed(here, out, size, call, destroy); };
-  return noted(with_room(*here.device, asked.bytes, attempt), asked, out);
+  return noted(with_room_to_stay(*here.device, asked.bytes, attempt), asked, out);
 }
 
 template <typename Handle, typename Call>

@@ -18,6 +18,7 @@
 #include "interpose/export.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
+#include "interpose/pins.h"
 #include "interpose/pools.h"
 #include "interpose/room.h"
 #include "interpose/trace.h"
@@ -78,7 +79,7 @@ template <typename Call>
 CUresult take_whole(const Here& here, std::uint64_t bytes, Kind kind, CUdeviceptr* out, Call call) {
   CUdeviceptr address = 0;
   const CUresult result = take_charged(
-      *here.device, bytes, part_of(kind), [&] { return call(&address); },
+      *here.device, here.device->account, bytes, part_of(kind), [&] { return call(&address); },
       [&] { return keep_or_free(here, address, bytes, kind) == CUDA_SUCCESS; });
   if (result == CUDA_SUCCESS) *out = address;
   return result;
@@ -205,7 +206,10 @@ CUresult take(const Taking& asked, std::uint64_t bytes, CUdeviceptr* out, Call c
   Here here{};
   if (is_elastic() && locate(&here)) {
     const auto attempt = [&] { return take_governed(bytes, Server::kAny, out, call); };
-    return noted(with_room(*here.device, bytes, attempt), asked, out);
+    const bool moves = elastic_pool(here.ordinal) != nullptr;
+    return noted(moves ? with_room(*here.device, bytes, attempt)
+                       : with_room_to_stay(*here.device, round_up(bytes, kSlab), attempt),
+                 asked, out);
   }
   const residency::Through through;
   return noted(take_governed(bytes, Server::kAny, out, call), asked, out);
@@ -228,6 +232,7 @@ void settle_freed(const Account& account, std::uint64_t address, const Block& bl
   }
   account.add_part(part_of(block.kind), -static_cast<std::int64_t>(block.bytes));
   account.end_release(block.bytes);
+  if (block.kind == Kind::kManaged) publish_pins();
 }
 
 // The driver may give the memory back later (a stream-ordered free), or somebody else may hold it
@@ -241,6 +246,7 @@ void settle_by_card(const Account& account, std::uint64_t address, const Block& 
   const bool last = !small || leave_slab(address);
   if (last) orphan(device, part_of(block.kind), bytes);
   account.keep(bytes);
+  if (block.kind == Kind::kManaged) publish_pins();
   if (!last) return;
   if (shares_memory()) return measure_shared();
   remeasure_orphans();
@@ -350,15 +356,22 @@ VRAM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pitch, size_t
 }
 
 VRAM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
-  VRAM_PASS(cuMemAllocManaged, dptr, bytesize, flags);
+  VRAM_ENTER(cuMemAllocManaged, dptr, bytesize, flags);
   const auto call = [&](CUdeviceptr* out) { return real.cuMemAllocManaged(out, bytesize, flags); };
   Here here{};
-  if (dptr == nullptr || bytesize == 0 || !locate(&here)) return call(dptr);
+  if (dptr == nullptr || bytesize == 0 || !locate(&here)) {
+    const vram::residency::Through through;
+    return call(dptr);
+  }
   const bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
-  if (!known) return impossible(call);
   const Taking asked{Way::kManaged, bytesize};
-  return noted(take_whole(here, round_up(bytesize, kManagedPage), Kind::kManaged, dptr, call),
-               asked, dptr);
+  const std::uint64_t bytes = round_up(bytesize, kManagedPage);
+  if (known && !may_stay(*here.device, here.device->account, bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  return pinning([&] {
+    if (!known) return impossible(call);
+    return noted(take_whole(here, bytes, Kind::kManaged, dptr, call), asked, dptr);
+  });
 }
 
 VRAM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr) {

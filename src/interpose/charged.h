@@ -7,12 +7,12 @@
 
 namespace vram::interpose {
 
-// Reserves `bytes`, makes the call, and notes what it made: then the reservation becomes a charge.
-// `note` returns false when there is no room for the note, after giving back what was made; then,
-// as when the limit or the driver refuses, nothing stays charged.
+// Reserves `bytes` of the account, makes the call, and notes what it made: then the reservation
+// becomes a charge. `note` returns false when there is no room for the note, after giving back what
+// was made; then, as when the limit or the driver refuses, nothing stays charged.
 template <typename Call, typename Note>
-CUresult take_charged(Device& device, std::uint64_t bytes, wire::Part part, Call call, Note note) {
-  const ledger::Account& account = device.account;
+CUresult take_charged(Device& device, const ledger::Account& account, std::uint64_t bytes,
+                      wire::Part part, Call call, Note note) {
   measure_near_limit(device, bytes);
   make_room(device, bytes);
   if (!account.reserve(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;

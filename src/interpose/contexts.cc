@@ -42,9 +42,8 @@ bool reserve_price(const Device& device, std::uint64_t* reserved) {
   if (*reserved != 0) return account.reserve(*reserved);
   *reserved = kMoreThanAny;
   while (!account.try_reserve(*reserved)) {
-    const ledger::Usage usage = account.usage();
-    const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
-    *reserved = least(left / wire::kGranule * wire::kGranule, kMoreThanAny);
+    const std::uint64_t left = least(account.left(), kMoreThanAny) / wire::kGranule;
+    *reserved = left * wire::kGranule;
     // Nothing is left: refused, and counted as a refusal.
     if (*reserved == 0) return account.reserve(kUnmeasured);
   }
@@ -74,7 +73,10 @@ template <typename Make, typename Unmake, typename Note>
 CUresult make_context(Device& device, Make make, Unmake unmake, Note note) {
   const Account& account = device.account;
   const std::uint64_t known = known_price(device);
-  const CUresult result = with_room(device, known != 0 ? known : kUnmeasured, [&] {
+  const std::uint64_t expected = known != 0 ? known : kUnmeasured;
+  // Where it may not, what may stay decides, when it has been measured.
+  (void)may_stay(device, account, expected);
+  const CUresult result = with_room(device, expected, [&] {
     std::uint64_t price = 0;
     if (!reserve_price(device, &price)) return CUDA_ERROR_OUT_OF_MEMORY;
     const std::uint64_t before = account.context_bytes();
@@ -89,7 +91,7 @@ CUresult make_context(Device& device, Make make, Unmake unmake, Note note) {
     return made;
   });
   if (result != CUDA_SUCCESS) return result;
-  if (!over_limit(device)) {
+  if (!is_too_much(device)) {
     note();
     return result;
   }
@@ -208,10 +210,10 @@ void note_green(CUgreenCtx green, std::uint64_t value) {
 template <typename Call>
 CUresult make_green(Device& device, CUgreenCtx* green, std::uint64_t value, Call call) {
   CUgreenCtx made = nullptr;
-  const CUresult result = with_room(device, kGreen, [&] { return call(&made); });
+  const CUresult result = with_room_to_stay(device, kGreen, [&] { return call(&made); });
   if (result != CUDA_SUCCESS) return result;
   measure(device);
-  if (over_limit(device)) {
+  if (is_too_much(device)) {
     real.cuGreenCtxDestroy(made);
     measure(device);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -227,7 +229,7 @@ CUresult set_stack(Device& device, CUlimit limit, std::size_t value) {
   if (current == 0) current = kDefaultStack;
   const std::uint64_t more = value > current ? (value - current) * device.threads : 0;
   if (value > ~std::uint64_t{0} / (device.threads + 1)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = with_room(device, more, [&] {
+  const CUresult result = with_room_to_stay(device, more, [&] {
     make_room(device, more);
     if (!account.reserve(more)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult set = real.cuCtxSetLimit(limit, value);

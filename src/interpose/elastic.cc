@@ -67,7 +67,10 @@ bool driver_has_all(const residency::Calls& c) {
 bool join_elastic(Process& self) {
   if (job()->header.pools != wire::Pools::kElastic) return true;
   const residency::Calls driver = calls();
-  if (!driver_has_all(driver)) return true;
+  if (!driver_has_all(driver)) {
+    own_parking().pinned.store(1);
+    return true;
+  }
   void* at = mmap(nullptr, sizeof(ElasticMemory), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return false;

@@ -136,7 +136,7 @@ template <auto kFunction>
   const std::uint64_t cover = (value & kLaunched) != 0 ? 0 : bytes_of(value);
   const auto ordinal = static_cast<CUdevice>(device_of(value));
   Device& device = process().device[ordinal];
-  return with_room(device, cover, [&] {
+  return with_room_to_stay(device, cover, [&] {
     make_room(device, cover);
     if (!device.account.reserve(cover)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult result = (real.*kFunction)(exec, stream);

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "interpose/block.h"
-#include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
+#include "interpose/pins.h"
 #include "interpose/trace.h"
 
 namespace vram::interpose {
@@ -168,8 +168,10 @@ VRAM_EXPORT CUresult cuMemExportToShareableHandle(void* shareable,
                                                   CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type,
                                                   unsigned long long flags) {
-  VRAM_PASS(cuMemExportToShareableHandle, shareable, handle, type, flags);
-  return shared(real.cuMemExportToShareableHandle(shareable, shared_handle(handle), type, flags));
+  VRAM_ENTER(cuMemExportToShareableHandle, shareable, handle, type, flags);
+  return pinning([&] {
+    return shared(real.cuMemExportToShareableHandle(shareable, shared_handle(handle), type, flags));
+  });
 }
 
 VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
@@ -183,10 +185,12 @@ VRAM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
 VRAM_EXPORT CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size,
                                                    CUmemRangeHandleType type,
                                                    unsigned long long flags) {
-  VRAM_PASS(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
+  VRAM_ENTER(cuMemGetHandleForAddressRange, handle, address, size, type, flags);
   if (is_in_own_pool(address)) return CUDA_ERROR_NOT_SUPPORTED;
-  share_addresses(address, size);
-  return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
+  return pinning([&] {
+    share_addresses(address, size);
+    return shared(real.cuMemGetHandleForAddressRange(handle, address, size, type, flags));
+  });
 }
 
 VRAM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle,
@@ -220,13 +224,15 @@ VRAM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
 
 VRAM_EXPORT CUresult cuImportExternalMemory(CUexternalMemory* memory,
                                             const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* handle) {
-  VRAM_PASS(cuImportExternalMemory, memory, handle);
+  VRAM_ENTER(cuImportExternalMemory, memory, handle);
   Here here{};
   if (memory == nullptr || handle == nullptr || !locate(&here)) {
     return real.cuImportExternalMemory(memory, handle);
   }
   const Taking asked{Way::kExternal, handle->size};
-  return noted(import_external(here, memory, *handle), asked, memory);
+  const auto attempt = [&] { return import_external(here, memory, *handle); };
+  return noted(with_room_to_stay(*here.device, round_up(handle->size, kPiece), attempt), asked,
+               memory);
 }
 
 VRAM_EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory memory) {

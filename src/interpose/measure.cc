@@ -140,8 +140,7 @@ void measure_job(Device& device) {
 void measure_near_limit(Device& device, std::uint64_t bytes) {
   constexpr std::uint64_t kZone = 512 * kMiB;
   constexpr std::uint64_t kEvery_ms = 4;
-  const ledger::Usage usage = device.account.usage();
-  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
+  const std::uint64_t left = device.account.moving().left();
   if (left > kZone && bytes < left - kZone) return;
   const std::uint64_t now = coarse_ms();
   std::uint64_t last = device.measured_ms.load(std::memory_order_relaxed);
@@ -157,7 +156,7 @@ void measure_near_limit(Device& device, std::uint64_t bytes) {
 
 bool over_limit(const Device& device) {
   const ledger::Usage usage = device.account.usage();
-  return usage.used > usage.limit;
+  return usage.used > usage.limit || !device.account.may_stay(0);
 }
 
 void return_price(Device& device, std::uint64_t price) {

@@ -11,8 +11,8 @@ namespace {
 
 using driver::real;
 
-// Measures every card; true when this process's share of one grew to over the limit.
-bool grew_over_limit() {
+// Measures every card; true when this process's share of one grew to more than it may be.
+bool grew_too_much() {
   Process& self = process();
   bool over = false;
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
@@ -20,7 +20,7 @@ bool grew_over_limit() {
     const std::uint64_t before = device.account.context_bytes();
     if (!measure(device)) continue;
     const bool grew = device.account.context_bytes() > before;
-    over = over || (grew && over_limit(device));
+    over = over || (grew && is_too_much(device));
   }
   return over;
 }
@@ -38,14 +38,14 @@ template <typename Load, typename Unload>
 CUresult load_measured(Load load, Unload unload) {
   const CUresult result = load_in_room(load);
   if (result != CUDA_SUCCESS || !joined()) return result;
-  if (!grew_over_limit()) return result;
+  if (!grew_too_much()) return result;
   unload();
-  (void)grew_over_limit();
+  (void)grew_too_much();
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult measured(CUresult result) {
-  if (result == CUDA_SUCCESS && joined()) (void)grew_over_limit();
+  if (result == CUDA_SUCCESS && joined()) (void)grew_too_much();
   return result;
 }
 

@@ -88,31 +88,33 @@ void uncharge_tables_of_empty(Device& device) {
   if (device.own_tables.exchange(false)) device.account.uncharge_credit(kTables);
 }
 
+ledger::Account moving_account(void* owner) { return device_of(owner).account.moving(); }
+
 // What the pool takes and gives back, as the ledger wants to hear it: under the pool's growth lock.
 pool::Grant grant_of(Device& device) {
   pool::Grant grant;
   grant.owner = &device;
   grant.reserve = [](void* owner, std::uint64_t bytes) {
     measure_near_limit(device_of(owner), bytes);
-    return charge_tables(device_of(owner)) && device_of(owner).account.try_reserve(bytes);
+    return charge_tables(device_of(owner)) && moving_account(owner).try_reserve(bytes);
   };
   grant.commit = [](void* owner, std::uint64_t bytes) {
     count_part(device_of(owner), static_cast<std::int64_t>(bytes));
-    device_of(owner).account.commit(bytes);
+    moving_account(owner).commit(bytes);
   };
   grant.roll_back = [](void* owner, std::uint64_t bytes) {
-    device_of(owner).account.roll_back(bytes);
+    moving_account(owner).roll_back(bytes);
     uncharge_tables_of_empty(device_of(owner));
   };
   grant.begin_release = [](void* owner, std::uint64_t bytes) {
-    device_of(owner).account.begin_release(bytes);
+    moving_account(owner).begin_release(bytes);
   };
   grant.end_release = [](void* owner, std::uint64_t bytes) {
     count_part(device_of(owner), -static_cast<std::int64_t>(bytes));
-    device_of(owner).account.end_release(bytes);
+    moving_account(owner).end_release(bytes);
     uncharge_tables_of_empty(device_of(owner));
   };
-  grant.keep = [](void* owner, std::uint64_t bytes) { device_of(owner).account.keep(bytes); };
+  grant.keep = [](void* owner, std::uint64_t bytes) { moving_account(owner).keep(bytes); };
   return grant;
 }
 
@@ -223,8 +225,9 @@ CUresult allocate_in(Segments& own, const Device& device, std::uint64_t bytes, C
   const RelaxedCapture relaxed;
   const CUresult result = own.allocate(out, bytes, stream);
   const std::uint64_t pages = round_up(bytes, kPage);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY || !device.account.reserve(pages)) return result;
-  device.account.roll_back(pages);
+  const ledger::Account account = device.account.moving();
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || !account.reserve(pages)) return result;
+  account.roll_back(pages);
   return own.allocate(out, bytes, stream);
 }
 
@@ -312,8 +315,7 @@ void close_own_pool(std::uint32_t ordinal, CUcontext context) {
 void make_room(Device& device, std::uint64_t bytes) {
   Segments* pool = pool_of(device);
   if (pool == nullptr) return;
-  const ledger::Usage usage = device.account.usage();
-  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
+  const std::uint64_t left = device.account.moving().left();
   if (bytes <= left) return;
   const std::uint64_t missing = bytes - left;
   const std::uint64_t reserved = pool->reserved();

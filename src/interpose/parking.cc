@@ -8,6 +8,7 @@
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
+#include "interpose/pins.h"
 #include "interpose/room.h"
 #include "ledger/parking.h"
 #include "residency/gate.h"
@@ -43,14 +44,6 @@ void wait_for_work() {
     (void)real.cuCtxSynchronize();
     (void)real.cuCtxPopCurrent_v2(&popped);
   });
-}
-
-bool holds_managed_memory() {
-  bool any = false;
-  process().blocks.for_each([&](std::uint64_t, std::uint64_t value) {
-    any = any || unpack_block(value).kind == Kind::kManaged;
-  });
-  return any;
 }
 
 Refusal why_not() {
@@ -90,7 +83,7 @@ std::uint64_t begin_release() {
     state().away[d] = {memory.bytes(d, Owner::kProgram), memory.bytes(d, Owner::kPool)};
   }
   for_devices([&](Device& device, const ParkingState::Away& away) {
-    device.account.begin_release(both(away));
+    device.account.moving().begin_release(both(away));
     total += both(away);
   });
   return total;
@@ -104,14 +97,15 @@ void add_parts(const Device& device, const ParkingState::Away& away, std::int64_
 void end_release() {
   for_devices([](Device& device, const ParkingState::Away& away) {
     add_parts(device, away, -1);
-    device.account.end_release(both(away));
+    device.account.moving().end_release(both(away));
   });
   state().charged = false;
 }
 
 void keep() {
-  for_devices(
-      [](Device& device, const ParkingState::Away& away) { device.account.keep(both(away)); });
+  for_devices([](Device& device, const ParkingState::Away& away) {
+    device.account.moving().keep(both(away));
+  });
   state().charged = true;
 }
 
@@ -164,10 +158,10 @@ bool reserve_all() {
   Process& self = process();
   for (std::uint32_t d = 0; d < self.device_count; ++d) {
     const std::uint64_t bytes = both(state().away[d]);
-    if (bytes == 0 || self.device[d].account.try_reserve(bytes)) continue;
+    if (bytes == 0 || self.device[d].account.moving().try_reserve(bytes)) continue;
     while (d-- > 0) {
       const std::uint64_t reserved = both(state().away[d]);
-      if (reserved != 0) self.device[d].account.roll_back(reserved);
+      if (reserved != 0) self.device[d].account.moving().roll_back(reserved);
     }
     return false;
   }
@@ -194,7 +188,8 @@ bool ask_for_all() {
     if (!granted) return;
     {
       const CaretakerAway away;
-      granted = ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
+      granted = may_stay(device, device.account.moving(), both(bytes)) &&
+                ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
     }
     const auto ordinal = static_cast<std::uint32_t>(&device - process().device);
     granted = granted && may_have_room(ordinal, both(bytes));
@@ -223,7 +218,7 @@ Refusal bring_back() {
   if (refusal != Refusal::kNone) {
     if (!state().charged) {
       for_devices([](Device& device, const ParkingState::Away& away) {
-        device.account.roll_back(both(away));
+        device.account.moving().roll_back(both(away));
       });
     }
     set_place(Place::kWaiting);
@@ -232,7 +227,7 @@ Refusal bring_back() {
   if (!state().charged) {
     for_devices([](Device& device, const ParkingState::Away& away) {
       add_parts(device, away, 1);
-      device.account.commit(both(away));
+      device.account.moving().commit(both(away));
     });
   }
   state().charged = true;

@@ -333,8 +333,8 @@ CUresult serve(CUdeviceptr* out, std::uint64_t bytes, const Stream& stream, bool
     result = with_room(*pool.device, bytes,
                        [&] { return allocate_in(*own, *pool.device, bytes, out, stream.named); });
   } else if (governed) {
-    result =
-        with_room(*pool.device, bytes, [&] { return allocate(pool, stream, bytes, out, call); });
+    result = with_room_to_stay(*pool.device, bytes,
+                               [&] { return allocate(pool, stream, bytes, out, call); });
   } else {
     const residency::Through through;
     result = call(out);

@@ -17,7 +17,8 @@ inline void settle_priced(Device& device, std::uint64_t price) {
 // more than there was room for.
 template <typename Call, typename Note, typename Undo>
 CUresult take_priced(Device& device, std::uint64_t price, Call call, Note note, Undo undo) {
-  const CUresult result = take_charged(device, price, wire::Part::kContext, call, note);
+  const CUresult result =
+      take_charged(device, device.account, price, wire::Part::kContext, call, note);
   if (result != CUDA_SUCCESS) return result;
   (void)measure(device);
   if (!over_limit(device)) return result;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "interpose/elastic.h"
 #include "interpose/job.h"
+#include "interpose/measure.h"
 
 namespace vram::interpose {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::uint32_t kUntilAskedAgain_ms = 10'000;
 constexpr std::uint64_t kPages = 32 * kMiB;
 // Who finds no memory that often in room that the card had is refused by something else.
 constexpr unsigned kMostGrants = 8;
+// What a measurement may find beside what a call was expected to take.
+constexpr std::uint64_t kMargin = 8 * kMiB;
 // A daemon that was killed or exchanged is back by then, or does not come back.
 constexpr std::uint64_t kUntilDaemonIsBack_ms = 10'000;
 constexpr timespec kUntilLookedAgain{0, 100'000'000};
@@ -36,35 +39,57 @@ bool may_come_back() {
   return now - since < kUntilDaemonIsBack_ms;
 }
 
-}  // namespace
-
-wire::RoomAnswer ask_for_room(const Device& device, std::uint64_t bytes, std::uint32_t timeout_ms) {
+wire::RoomAnswer ask(wire::DaemonAsk what, const Device& device, std::uint64_t bytes,
+                     std::uint32_t timeout_ms) {
   const char* path = job()->header.daemon_path;
   if (path[0] == '\0') return wire::RoomAnswer::kNobody;
-  return wire::ask_for_room(path, device.uuid, bytes, timeout_ms);
+  return wire::ask_for_room(path, what, device.uuid, bytes, timeout_ms);
 }
 
-bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked) {
-  if (!is_elastic() || asked->granted == kMostGrants) return false;
-  const ledger::Usage usage = device.account.usage();
-  const std::uint64_t left = usage.limit > usage.used ? usage.limit - usage.used : 0;
-  if (bytes > left) return false;  // the limit refused it
-  const std::uint64_t now = base::now_ms();
-  if (asked->since_ms == 0) asked->since_ms = now;
-  while (base::now_ms() - asked->since_ms < kMost_ms) {
-    const wire::RoomAnswer answer =
-        ask_for_room(device, round_up(bytes, kPages), kUntilAskedAgain_ms);
+// kNobody: there is no daemon any more. kLater: `until_ms` has come.
+wire::RoomAnswer ask_patiently(wire::DaemonAsk what, const Device& device, std::uint64_t bytes,
+                               std::uint64_t until_ms) {
+  while (base::now_ms() < until_ms) {
+    const wire::RoomAnswer answer = ask(what, device, bytes, kUntilAskedAgain_ms);
     if (answer == wire::RoomAnswer::kNobody) {
-      if (!may_come_back()) return false;
+      if (!may_come_back()) return answer;
       nanosleep(&kUntilLookedAgain, nullptr);
       continue;
     }
     nobody_since_ms.store(0, std::memory_order_relaxed);
-    if (answer == wire::RoomAnswer::kLater) continue;
-    if (answer == wire::RoomAnswer::kGranted) ++asked->granted;
-    return answer == wire::RoomAnswer::kGranted;
+    if (answer != wire::RoomAnswer::kLater) return answer;
   }
-  return false;
+  return wire::RoomAnswer::kLater;
+}
+
+}  // namespace
+
+wire::RoomAnswer ask_for_room(const Device& device, std::uint64_t bytes, std::uint32_t timeout_ms) {
+  return ask(wire::DaemonAsk::kRoom, device, bytes, timeout_ms);
+}
+
+bool may_stay(const Device& device, const ledger::Account& account, std::uint64_t bytes) {
+  if (!is_elastic() || account.may_stay(bytes + kMargin)) return true;
+  const wire::RoomAnswer answer =
+      ask_patiently(wire::DaemonAsk::kStay, device, bytes, base::now_ms() + kMost_ms);
+  // Nobody keeps promises any more.
+  if (answer == wire::RoomAnswer::kNobody) account.record().stay_limit.store(0);
+  return answer == wire::RoomAnswer::kGranted || account.may_stay(bytes);
+}
+
+bool is_too_much(const Device& device) {
+  return over_limit(device) || !may_stay(device, device.account, 0);
+}
+
+bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked) {
+  if (!is_elastic() || asked->granted == kMostGrants) return false;
+  if (bytes > device.account.moving().left()) return false;  // the limit refused it
+  if (asked->until_ms == 0) asked->until_ms = base::now_ms() + kMost_ms;
+  const wire::RoomAnswer answer =
+      ask_patiently(wire::DaemonAsk::kRoom, device, round_up(bytes, kPages), asked->until_ms);
+  if (answer != wire::RoomAnswer::kGranted) return false;
+  ++asked->granted;
+  return true;
 }
 
 }  // namespace vram::interpose

@@ -13,9 +13,18 @@ namespace vram::interpose {
 // holds may be what somebody else waits for.
 wire::RoomAnswer ask_for_room(const Device& device, std::uint64_t bytes, std::uint32_t timeout_ms);
 
+// Whether `account` may take `bytes` more; where that is over what the job may hold that nobody can
+// move, the daemon is asked. Not from inside the gate.
+[[nodiscard]] bool may_stay(const Device& device, const ledger::Account& account,
+                            std::uint64_t bytes);
+
+// After a measurement: what was found is over the limit, or more than may stay. Not from inside the
+// gate.
+[[nodiscard]] bool is_too_much(const Device& device);
+
 // Of one attempt and its repetitions.
 struct RoomAsked {
-  std::uint64_t since_ms = 0;  // 0: not yet
+  std::uint64_t until_ms = 0;  // 0: not yet
   unsigned granted = 0;        // times
 };
 // After an attempt to take `bytes` was refused: true when it should be made again.
@@ -24,7 +33,9 @@ bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked);
 // Makes the attempt inside the gate, again as long as room is made for it. `bytes`: what it takes
 // of the card, at most, as far as that is known. Not from inside the gate.
 template <typename Attempt>
-CUresult with_room(const Device& device, std::uint64_t bytes, Attempt attempt) {
+CUresult attempt_with_room(const Device& device, const ledger::Account& account,
+                           std::uint64_t bytes, Attempt attempt) {
+  if (!may_stay(device, account, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   RoomAsked asked;
   for (;;) {
     CUresult result = CUDA_SUCCESS;
@@ -36,6 +47,18 @@ CUresult with_room(const Device& device, std::uint64_t bytes, Attempt attempt) {
       return result;
     }
   }
+}
+
+// Of memory that moves.
+template <typename Attempt>
+CUresult with_room(const Device& device, std::uint64_t bytes, Attempt attempt) {
+  return attempt_with_room(device, device.account.moving(), bytes, attempt);
+}
+
+// Of memory that nobody can move.
+template <typename Attempt>
+CUresult with_room_to_stay(const Device& device, std::uint64_t bytes, Attempt attempt) {
+  return attempt_with_room(device, device.account, bytes, attempt);
 }
 
 }  // namespace vram::interpose

@@ -16,7 +16,7 @@ constexpr std::uint64_t kPrice = 512 << 10;
 
 template <typename Call>
 CUresult make_stream(Device& device, CUstream* stream, Call call) {
-  return with_room(device, kPrice, [&] {
+  return with_room_to_stay(device, kPrice, [&] {
     return take_priced(
         device, kPrice, call, [] { return true; }, [&] { real.cuStreamDestroy_v2(*stream); });
   });

@@ -5,6 +5,7 @@
 #include "interpose/elastic.h"
 #include "interpose/export.h"
 #include "interpose/measure.h"
+#include "interpose/pins.h"
 #include "interpose/room.h"
 #include "interpose/trace.h"
 
@@ -51,7 +52,7 @@ Dropped drop(std::uint64_t handle) {
   if ((value & kHoldMask) != 1) return {handle, value, true, false, nullptr};
   std::uint64_t taken = 0;
   const bool last = process().handles.take(handle, &taken);
-  if (last) process().device[device_of(value)].account.begin_release(bytes_of(value));
+  if (last) process().device[device_of(value)].account.moving().begin_release(bytes_of(value));
   wire::TraceRecord* const freed =
       last && is_traced() ? note_freed(KeySpace::kHandle, handle, nullptr) : nullptr;
   return {handle, value, true, last, freed};
@@ -65,7 +66,7 @@ void undo(const Dropped& dropped) {
   }
   (void)process().handles.insert(dropped.handle, dropped.value);
   const Device& device = process().device[device_of(dropped.value)];
-  device.account.keep(bytes_of(dropped.value));
+  device.account.moving().keep(bytes_of(dropped.value));
   if (dropped.freed != nullptr) return take_back(dropped.freed);
   const Taking again{Way::kCreate, bytes_of(dropped.value), {}, &device};
   if (is_traced()) note_taken(again, dropped.handle);
@@ -75,9 +76,10 @@ void undo(const Dropped& dropped) {
 void finish(const Dropped& dropped) {
   if (!dropped.last) return;
   Device& device = process().device[device_of(dropped.value)];
-  const Account& account = device.account;
+  const Account account = device.account.moving();
   const std::uint64_t bytes = bytes_of(dropped.value);
   if (shares_memory() && measurable(device)) {
+    account.settle_down(bytes);
     orphan(device, wire::Part::kVirtual, bytes);
     account.keep(bytes);
     return;
@@ -160,19 +162,32 @@ void finish_mapping(const Mapping& mapping) {
   process().mapped.take(mapping.start, &value);
 }
 
+// Who is no card may reach the memory where nobody could stop it.
+bool opens_to_more_than_cards(const CUmemAccessDesc* access, std::size_t count) {
+  for (std::size_t i = 0; access != nullptr && i < count; ++i) {
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return true;
+  }
+  return false;
+}
+
 // An array is not moved, nor what backs its tiles.
 template <typename Call>
 CUresult map_tiles(CUarrayMapInfo* list, unsigned count, Call call) {
-  if (!is_elastic() || list == nullptr) return call(list, count);
-  for (unsigned i = 0; i < count; ++i) {
-    CUarrayMapInfo tile = list[i];
-    if (tile.memHandleType == CU_MEM_HANDLE_TYPE_GENERIC) {
-      tile.memHandle.memHandle = shared_handle(tile.memHandle.memHandle);
-    }
-    const CUresult result = call(&tile, 1);
-    if (result != CUDA_SUCCESS) return result;
+  if (!is_elastic() || list == nullptr) {
+    const residency::Through through;
+    return call(list, count);
   }
-  return CUDA_SUCCESS;
+  return pinning([&] {
+    for (unsigned i = 0; i < count; ++i) {
+      CUarrayMapInfo tile = list[i];
+      if (tile.memHandleType == CU_MEM_HANDLE_TYPE_GENERIC) {
+        tile.memHandle.memHandle = shared_handle(tile.memHandle.memHandle);
+      }
+      const CUresult result = call(&tile, 1);
+      if (result != CUDA_SUCCESS) return result;
+    }
+    return CUDA_SUCCESS;
+  });
 }
 
 }  // namespace
@@ -198,7 +213,7 @@ VRAM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t si
   CUmemGenericAllocationHandle made = 0;
   const CUresult result = with_room(*device, bytes, [&] {
     return take_charged(
-        *device, bytes, vram::wire::Part::kVirtual,
+        *device, device->account.moving(), bytes, vram::wire::Part::kVirtual,
         [&] { return memory_create(&made, size, prop, flags, Owner::kProgram); },
         [&] {
           if (process().handles.insert(made, make(bytes, ordinal))) return true;
@@ -218,6 +233,7 @@ VRAM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const CUresult result = dropped.known ? call() : freed(KeySpace::kHandle, handle, nullptr, call);
   if (result == CUDA_SUCCESS) {
     finish(dropped);
+    publish_pins();
     if (shares_memory()) measure_shared();
   } else {
     undo(dropped);
@@ -264,14 +280,18 @@ VRAM_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   for_mappings(address, size, drop_mapping);
   const CUresult result = memory_unmap(address, size);
   for_mappings(address, size, result == CUDA_SUCCESS ? finish_mapping : undo_mapping);
+  if (result == CUDA_SUCCESS) publish_pins();
   if (result == CUDA_SUCCESS && shares_memory()) measure_shared();
   return result;
 }
 
 VRAM_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access,
                                     size_t count) {
-  VRAM_PASS(cuMemSetAccess, address, size, access, count);
-  return memory_set_access(address, size, access, count);
+  VRAM_ENTER(cuMemSetAccess, address, size, access, count);
+  const auto call = [&] { return memory_set_access(address, size, access, count); };
+  if (opens_to_more_than_cards(access, count)) return pinning(call);
+  const vram::residency::Through through;
+  return call();
 }
 
 // While memory is parked nothing is mapped there, and the driver would give the addresses away.
@@ -292,22 +312,26 @@ VRAM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp*
 VRAM_EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t offset,
                                         CUmemGenericAllocationHandle handle, size_t from,
                                         size_t size, unsigned long long flags) {
-  VRAM_PASS(cuMulticastBindMem, multicast, offset, handle, from, size, flags);
-  return real.cuMulticastBindMem(multicast, offset, shared_handle(handle), from, size, flags);
+  VRAM_ENTER(cuMulticastBindMem, multicast, offset, handle, from, size, flags);
+  return pinning([&] {
+    return real.cuMulticastBindMem(multicast, offset, shared_handle(handle), from, size, flags);
+  });
 }
 
 VRAM_EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t offset,
                                          CUdeviceptr address, size_t size,
                                          unsigned long long flags) {
-  VRAM_PASS(cuMulticastBindAddr, multicast, offset, address, size, flags);
-  share_addresses(address, size);
-  return real.cuMulticastBindAddr(multicast, offset, address, size, flags);
+  VRAM_ENTER(cuMulticastBindAddr, multicast, offset, address, size, flags);
+  return pinning([&] {
+    share_addresses(address, size);
+    return real.cuMulticastBindAddr(multicast, offset, address, size, flags);
+  });
 }
 
 // Tiles of a sparse array are mapped by descriptions that hold handles; whole lists of them at
 // once.
 VRAM_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo* list, unsigned count, CUstream stream) {
-  VRAM_PASS(cuMemMapArrayAsync, list, count, stream);
+  VRAM_ENTER(cuMemMapArrayAsync, list, count, stream);
   return map_tiles(list, count, [&](CUarrayMapInfo* tiles, unsigned n) {
     return real.cuMemMapArrayAsync(tiles, n, stream);
   });
@@ -315,7 +339,7 @@ VRAM_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo* list, unsigned count, CU
 
 VRAM_EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo* list, unsigned count,
                                              CUstream stream) {
-  VRAM_PASS(cuMemMapArrayAsync_ptsz, list, count, stream);
+  VRAM_ENTER(cuMemMapArrayAsync_ptsz, list, count, stream);
   return map_tiles(list, count, [&](CUarrayMapInfo* tiles, unsigned n) {
     return real.cuMemMapArrayAsync_ptsz(tiles, n, stream);
   });

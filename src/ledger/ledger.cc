@@ -1,6 +1,7 @@
 #include "ledger/ledger.h"
 
 #include "ledger/devices.h"
+#include "ledger/fixed.h"
 #include "ledger/settled.h"
 #include "ledger/total.h"
 #include "ledger/wait.h"
@@ -17,12 +18,17 @@ void raise_to(std::atomic<std::uint64_t>& highest, std::uint64_t value) {
 }  // namespace
 
 bool Account::try_reserve(std::uint64_t bytes) const {
-  return add(*job_, device_, slot_, granules(bytes), most_granules(*job_, device_));
+  if (!add(*job_, device_, slot_, granules(bytes), most_granules(*job_, device_))) return false;
+  count_fixed(granules(bytes), 1);
+  if (may_stay(0)) return true;
+  roll_back(bytes);
+  return false;
 }
 
 bool Account::reserve(std::uint64_t bytes) const {
   if (record().turn.load(std::memory_order_relaxed) == 0 && try_reserve(bytes)) return true;
   if (settle_and_add(bytes)) return true;
+  if (!may_stay(bytes)) return false;  // no denial: the limit has room for it
   record().denials.fetch_add(1, std::memory_order_relaxed);
   cell().denials.fetch_add(1, std::memory_order_relaxed);
   raise_to(record().denied_bytes, bytes);
@@ -33,7 +39,7 @@ bool Account::settle_and_add(std::uint64_t bytes) const {
   Wait wait(*job_, device_, *world_);
   while (!wait.is_over()) {
     if (wait.may_try() && try_reserve(bytes)) return true;
-    if (never_fits(*job_, device_, granules(bytes))) {
+    if (!may_stay(bytes) || never_fits(*job_, device_, granules(bytes))) {
       // Certain of what the living hold only when nobody who counted is dead.
       if (reap(*job_, *world_) == 0) return false;
       continue;
@@ -50,6 +56,7 @@ void Account::commit(std::uint64_t bytes) const {
 }
 
 void Account::roll_back(std::uint64_t bytes) const {
+  count_fixed(granules(bytes), -1);
   subtract(*job_, device_, slot_, granules(bytes));
   Wait::note_settled(record());
 }
@@ -57,6 +64,7 @@ void Account::roll_back(std::uint64_t bytes) const {
 void Account::begin_release(std::uint64_t bytes) const { count_released(cell(), granules(bytes)); }
 
 void Account::end_release(std::uint64_t bytes) const {
+  count_fixed(granules(bytes), -1);
   subtract(*job_, device_, slot_, granules(bytes));
   Wait::note_settled(record());
 }
@@ -65,12 +73,38 @@ void Account::keep(std::uint64_t bytes) const { count_committed(cell(), granules
 
 void Account::charge(std::uint64_t bytes) const {
   (void)add(*job_, device_, slot_, granules(bytes), kMaxSum);
+  count_fixed(granules(bytes), 1);
   count_committed(cell(), granules(bytes));
 }
 
 void Account::uncharge(std::uint64_t bytes) const {
   count_released(cell(), granules(bytes));
   end_release(bytes);
+}
+
+bool Account::may_stay(std::uint64_t more) const {
+  const bool moves = moves_ && job_->header.stays == 0 && job_->parking[slot_].pinned.load() == 0;
+  return moves || ledger::may_stay(*job_, device_, more);
+}
+
+std::uint64_t Account::left() const {
+  const Usage now = usage();
+  const std::uint64_t within = now.limit > now.used ? now.limit - now.used : 0;
+  if (may_stay(within)) return within;
+  const std::uint64_t stay = record().stay_limit.load(), fixed = fixed_bytes(*job_, device_);
+  return stay > fixed ? stay - fixed : 0;
+}
+
+void Account::settle_down(std::uint64_t bytes) const {
+  Account staying = *this;
+  staying.moves_ = false;
+  staying.count_fixed(granules(bytes), 1);
+}
+
+// Only where anything moves: other jobs pay nothing for it.
+void Account::count_fixed(std::uint64_t count, std::int64_t sign) const {
+  if (moves_ || job_->header.pools != wire::Pools::kElastic) return;
+  job_->fixed[device_][slot_].fetch_add(static_cast<std::uint64_t>(sign) * count);
 }
 
 bool Account::try_charge_credit(std::uint64_t bytes) const {

@@ -47,6 +47,15 @@ class Account {
   Account(wire::Job* job, std::uint32_t device, std::uint32_t slot, const World* world)
       : job_(job), world_(world), device_(device), slot_(slot) {}
 
+  // The same account, for charges of memory that can be moved to the host. Every charge ends the
+  // way it began. See fixed.h.
+  [[nodiscard]] Account moving() const {
+    Account account = *this;
+    account.moves_ = true;
+    return account;
+  }
+  [[nodiscard]] bool moves() const { return moves_; }
+
   explicit operator bool() const { return job_ != nullptr; }
   std::uint32_t device() const { return device_; }
   std::uint32_t slot() const { return slot_; }
@@ -69,6 +78,13 @@ class Account {
   // limit.
   void charge(std::uint64_t bytes) const;
   void uncharge(std::uint64_t bytes) const;
+  // Of what was charged as moving: nobody can move it any more. It is uncharged like what stays.
+  void settle_down(std::uint64_t bytes) const;
+  // Whether `more` bytes would be within what the job may hold that nobody can move: fixed.h. What
+  // moves always is. A reservation that is not is refused.
+  [[nodiscard]] bool may_stay(std::uint64_t more) const;
+  // How much a reservation may have at the moment, bytes.
+  std::uint64_t left() const;
 
   // Charged ahead of use: see credits.h.
   [[nodiscard]] bool try_charge_credit(std::uint64_t bytes) const;
@@ -98,12 +114,14 @@ class Account {
 
  private:
   bool settle_and_add(std::uint64_t bytes) const;
+  void count_fixed(std::uint64_t count, std::int64_t sign) const;
   wire::Cell& cell() const { return job_->cell[device_][slot_]; }
 
   wire::Job* job_ = nullptr;
   const World* world_ = nullptr;
   std::uint32_t device_ = 0;
   std::uint32_t slot_ = 0;
+  bool moves_ = false;
 };
 
 // What was measured of a process beside its calls becomes `to`, also over the

@@ -47,6 +47,7 @@ void start_anew(wire::Parking& parking) {
   parking.move_us.store(0, std::memory_order_relaxed);
   parking.since_ns.store(0, std::memory_order_relaxed);
   parking.idle_ns.store(0, std::memory_order_relaxed);
+  parking.pinned.store(0, std::memory_order_relaxed);
   parking.answered.store(parking.asked.load(std::memory_order_acquire), std::memory_order_release);
   wake(futex_of(parking.answered), INT_MAX);
 }

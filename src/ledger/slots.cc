@@ -38,6 +38,7 @@ void clear_slot(wire::Job& job, std::uint32_t slot, const Owner& owner) {
     cell.peak.store(0, std::memory_order_relaxed);
     cell.denials.store(0, std::memory_order_relaxed);
     for (auto& part : cell.part) part.store(0, std::memory_order_relaxed);
+    job.fixed[d][slot].store(0);
   }
 }
 

@@ -78,6 +78,11 @@ void ElasticMemory::count(const Backing& backing, std::int64_t sign) {
       static_cast<std::uint64_t>(sign) * backing.bytes, std::memory_order_relaxed);
 }
 
+void ElasticMemory::pin(bool* mark) {
+  if (!*mark) pins_.fetch_add(1, std::memory_order_release);
+  *mark = true;
+}
+
 CUresult ElasticMemory::create(CUmemGenericAllocationHandle* handle, std::size_t size,
                                const CUmemAllocationProp* prop, unsigned long long flags,
                                Owner owner) {
@@ -115,6 +120,7 @@ CUresult ElasticMemory::drop_if_unused(Index index) {
   const CUresult released = driver_.release(backing.real);
   if (released != CUDA_SUCCESS) return released;
   count(backing, -1);
+  if (backing.shared) pins_.fetch_sub(1, std::memory_order_release);
   backing.bytes = 0;
   backing.real = 0;
   backing.next_free = free_backing_;
@@ -163,7 +169,7 @@ CUresult ElasticMemory::map(CUdeviceptr address, std::size_t size, std::size_t o
   backing.first_mapping = at;
   ++backing.mappings;
   // Drivers map a handle whole so far; a part could not be copied through.
-  if (offset != 0 || size != backing.bytes) backing.shared = true;
+  if (offset != 0 || size != backing.bytes) pin(&backing.shared);
   return CUDA_SUCCESS;
 }
 
@@ -180,6 +186,7 @@ void ElasticMemory::forget_mapping(Index at) {
   // Memory that the driver does not take back now is lost to the program, as it would be without
   // us: the range is unmapped.
   (void)drop_if_unused(mapping.backing);
+  if (mapping.odd) pins_.fetch_sub(1, std::memory_order_release);
   mapping.bytes = 0;
   mapping.next_free = free_mapping_;
   free_mapping_ = at;
@@ -209,7 +216,7 @@ CUresult ElasticMemory::set_access(CUdeviceptr address, std::size_t size,
       const CUmemLocation& who = access[i].location;
       if (who.type != CU_MEM_LOCATION_TYPE_DEVICE || who.id < 0 ||
           who.id >= static_cast<int>(kMostCards)) {
-        mapping.odd = true;
+        pin(&mapping.odd);
         continue;
       }
       const std::uint64_t bit = std::uint64_t{1} << who.id;
@@ -264,20 +271,19 @@ CUmemGenericAllocationHandle ElasticMemory::share(CUmemGenericAllocationHandle h
   const Hold hold(lock_);
   const Index backing = find(handle);
   if (backing == 0) return handle;
-  backing_[backing].shared = true;
+  pin(&backing_[backing].shared);
   return backing_[backing].real;
 }
 
 void ElasticMemory::share_range(CUdeviceptr address, std::size_t size) {
   const Hold hold(lock_);
-  (void)for_mappings(address, size,
-                     [&](Index at) { backing_[mapping_[at].backing].shared = true; });
+  (void)for_mappings(address, size, [&](Index at) { pin(&backing_[mapping_[at].backing].shared); });
 }
 
 void ElasticMemory::share_around(CUdeviceptr address) {
   const Hold hold(lock_);
   const Index at = mapping_around(address);
-  if (at != 0) backing_[mapping_[at].backing].shared = true;
+  if (at != 0) pin(&backing_[mapping_[at].backing].shared);
 }
 
 }  // namespace vram::residency

@@ -65,6 +65,9 @@ class ElasticMemory {
   void share_range(CUdeviceptr address, std::size_t size);
   void share_around(CUdeviceptr address);  // whatever is mapped there
 
+  // How many of what lies here cannot be moved, for as long as it is there; see share().
+  [[nodiscard]] std::uint32_t pins() const { return pins_.load(std::memory_order_acquire); }
+
   // Whether any of ours is mapped in the range, or was until it was parked.
   [[nodiscard]] bool is_mapped_in(CUdeviceptr address, std::size_t size);
   // A number for what is mapped around an address, the same wherever the memory is, and unlike that
@@ -145,6 +148,8 @@ class ElasticMemory {
     return static_cast<unsigned>(backing.prop.location.id);
   }
   void count(const Backing& backing, std::int64_t sign);
+  // Sets a mark after which something cannot be moved.
+  void pin(bool* mark);
   [[nodiscard]] CUresult drop_if_unused(Index backing);
   void forget_mapping(Index mapping);
 
@@ -182,6 +187,7 @@ class ElasticMemory {
   Index free_mapping_ = 0;
   base::LevelTable at_;  // address -> mapping
   std::atomic<std::uint64_t> bytes_[kMostCards][2] = {};
+  std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> parked_{false};
   Lane lane_[kMostCards] = {};
   HostStore host_;

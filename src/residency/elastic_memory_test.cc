@@ -186,6 +186,20 @@ TEST_F(ElasticMemoryTest, SharedMemoryStaysWhole) {
   expect_intact();
 }
 
+TEST_F(ElasticMemoryTest, WhatCannotBeMovedIsCountedOnceAndUntilItIsGone) {
+  add_some();
+  EXPECT_EQ(memory_->pins(), 0u);
+  CUmemGenericAllocationHandle alone = 0;
+  ASSERT_EQ(create(&alone, kPage), CUDA_SUCCESS);
+  (void)memory_->share(alone);
+  (void)memory_->share(alone);
+  memory_->share_range(blocks_[0].at, kPage);
+  memory_->share_around(blocks_[0].at);
+  EXPECT_EQ(memory_->pins(), 2u);
+  ASSERT_EQ(memory_->release(alone), CUDA_SUCCESS);
+  EXPECT_EQ(memory_->pins(), 1u);
+}
+
 TEST_F(ElasticMemoryTest, ARangeThatOthersReachStaysWhole) {
   add_some();
   memory_->share_range(blocks_[0].at, 3 * kPage);

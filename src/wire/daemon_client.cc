@@ -123,11 +123,11 @@ void hang_up(DaemonLine* line) {
   line->fd = -1;
 }
 
-RoomAnswer ask_for_room(const char* path, const std::uint8_t (&uuid)[16], std::uint64_t bytes,
-                        std::uint32_t timeout_ms) {
+RoomAnswer ask_for_room(const char* path, DaemonAsk ask, const std::uint8_t (&uuid)[16],
+                        std::uint64_t bytes, std::uint32_t timeout_ms) {
   DaemonLine line = call_daemon(path);
   if (line.error != DaemonError::kNone) return RoomAnswer::kNobody;
-  DaemonRequest request = make_request(DaemonAsk::kRoom);
+  DaemonRequest request = make_request(ask);
   request.bytes = bytes;
   request.timeout_ms = timeout_ms;
   memcpy(request.uuid, uuid, sizeof request.uuid);

@@ -20,10 +20,12 @@ enum class RoomAnswer : std::uint8_t {
   kNever,    // no card of this size, or the policy does not allow it
 };
 
-// Asks for `bytes` of free memory on a card for the calling process, which may take as long as the
-// others need to give it back, at most `timeout_ms`. `path` is a job's daemon_path.
-[[nodiscard]] RoomAnswer ask_for_room(const char* path, const std::uint8_t (&uuid)[16],
-                                      std::uint64_t bytes, std::uint32_t timeout_ms);
+// Asks for `bytes` on a card for the calling process. `path` is a job's daemon_path.
+// kRoom: of free memory, which may take as long as the others need to give it back, at most
+// `timeout_ms`. kStay: beside what the job holds that nobody can take back.
+[[nodiscard]] RoomAnswer ask_for_room(const char* path, DaemonAsk ask,
+                                      const std::uint8_t (&uuid)[16], std::uint64_t bytes,
+                                      std::uint32_t timeout_ms);
 
 // The system's daemon, which serves every user.
 inline constexpr const char* kSystemSocket = "/run/vram/vramd.sock";

@@ -14,7 +14,7 @@ RequestFault read_request(const void* data, std::size_t size, DaemonRequest* out
   if (request.version != kDaemonVersion) return RequestFault::kVersion;
   if (size != sizeof request) return RequestFault::kSize;
   memcpy(&request, data, sizeof request);
-  if (request.ask < DaemonAsk::kAdmit || request.ask > DaemonAsk::kUnpark) {
+  if (request.ask < DaemonAsk::kAdmit || request.ask > DaemonAsk::kStay) {
     return RequestFault::kAsk;
   }
   if (memchr(request.job, '\0', sizeof request.job) == nullptr) return RequestFault::kText;

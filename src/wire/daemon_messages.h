@@ -13,7 +13,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint32_t kDaemonMagic = 0x646d7276;  // "vrmd", little-endian
-inline constexpr std::uint32_t kDaemonVersion = 1;
+inline constexpr std::uint32_t kDaemonVersion = 2;
 
 enum class DaemonAsk : std::uint32_t {
   kAdmit = 1,  // a job to the cards; `job`: its id
@@ -21,6 +21,7 @@ enum class DaemonAsk : std::uint32_t {
   kStatus,     // what the daemon does at the moment
   kPark,       // a job, also another user's where the policy allows it; `job`: its id
   kUnpark,
+  kStay,  // whether the job may hold more of a card that nobody can take back
 };
 
 enum class Verdict : std::uint32_t {
@@ -39,10 +40,10 @@ struct DaemonRequest {
   std::uint32_t version;
   DaemonAsk ask;
   std::uint32_t flags;
-  std::uint64_t bytes;       // kRoom
+  std::uint64_t bytes;       // kRoom, kStay
   std::uint32_t timeout_ms;  // kRoom, kPark, kUnpark
   std::uint32_t reserved;
-  std::uint8_t uuid[16];  // kRoom
+  std::uint8_t uuid[16];  // kRoom, kStay
   char job[64];
 };
 

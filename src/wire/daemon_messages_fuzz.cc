@@ -16,6 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   if (size != sizeof request || std::strlen(request.job) >= sizeof request.job) std::abort();
-  if (request.ask < DaemonAsk::kAdmit || request.ask > DaemonAsk::kUnpark) std::abort();
+  if (request.ask < DaemonAsk::kAdmit || request.ask > DaemonAsk::kStay) std::abort();
   return 0;
 }

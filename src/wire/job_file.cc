@@ -179,7 +179,9 @@ FileError back_slot(Job* job, std::uint32_t slot) {
 }
 
 FileError back_device(Job* job, std::uint32_t device) {
-  return populate(job->cell[device], sizeof job->cell[device]);
+  const FileError backed = populate(job->cell[device], sizeof job->cell[device]);
+  if (backed != FileError::kNone) return backed;
+  return populate(job->fixed[device], sizeof job->fixed[device]);
 }
 
 }  // namespace vram::wire

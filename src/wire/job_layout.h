@@ -19,7 +19,7 @@
 namespace vram::wire {
 
 inline constexpr std::uint64_t kJobMagic = 0x626f6a2d6d617276;  // "vram-job", little-endian
-inline constexpr std::uint32_t kJobVersion = 7;
+inline constexpr std::uint32_t kJobVersion = 8;
 
 // A host has at most 32 cards today, a card at most 7 MIG instances of which a
 // job sees few.
@@ -82,10 +82,11 @@ struct alignas(64) DeviceAccount {
   std::uint8_t uuid[16];
   std::int32_t index;  // order of NVML; -1: not known
   char name[60];
-  char pci[16];                        // "0000:00:06.0"
-  std::atomic<std::uint64_t> turn;     // see src/ledger/turn.h
-  std::atomic<std::uint32_t> waiting;  // see src/ledger/wait.h
-  std::atomic<std::uint32_t> settled;  // times something settled while somebody waited
+  char pci[16];                           // "0000:00:06.0"
+  std::atomic<std::uint64_t> turn;        // see src/ledger/turn.h
+  std::atomic<std::uint32_t> waiting;     // see src/ledger/wait.h
+  std::atomic<std::uint32_t> settled;     // times something settled while somebody waited
+  std::atomic<std::uint64_t> stay_limit;  // bytes; 0: none; see src/ledger/fixed.h
 };
 
 // What is said of the process in a slot; written by that process alone.
@@ -132,6 +133,7 @@ struct alignas(64) Parking {
   std::atomic<std::uint64_t> move_us;   // what the last move took
   std::atomic<std::uint64_t> since_ns;  // it is where it is; CLOCK_BOOTTIME
   std::atomic<std::uint64_t> idle_ns;   // its work ended then, CLOCK_BOOTTIME; 0: it is at work
+  std::atomic<std::uint32_t> pinned;    // 0: its memory can be moved; see src/ledger/fixed.h
 };
 
 // Whether a job may take memory of the cards yet.
@@ -187,16 +189,19 @@ struct Job {
   // A device's cells lie together, so that a job on one card touches one run of
   // pages.
   alignas(4096) Cell cell[kMaxDevices][kMaxProcesses];
+  // Granules that a process charged for what cannot be moved; see src/ledger/fixed.h.
+  alignas(4096) std::atomic<std::uint64_t> fixed[kMaxDevices][kMaxProcesses];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(Cell) == 128);
 static_assert(sizeof(DeviceAccount) == 256);
 static_assert(sizeof(ProcessInfo) == 64);
-static_assert(sizeof(Parking) == 64);
+static_assert(sizeof(Parking) == 128);
 static_assert(sizeof(JobHeader) <= 4096);
 static_assert(offsetof(Job, device) == 4096);
 static_assert(offsetof(Job, owner) == 4096 + 256 * kMaxDevices);
 static_assert(offsetof(Job, cell) % 4096 == 0);
+static_assert(offsetof(Job, fixed) % 4096 == 0);
 
 }  // namespace vram::wire

@@ -111,7 +111,7 @@ class Process {
  public:
   Process(vram::wire::Job* job, std::uint32_t slot, Script script)
       : job_(job),
-        account_(job, 0, slot, &vram::ledger::real_world()),
+        account_(vram::ledger::Account(job, 0, slot, &vram::ledger::real_world()).moving()),
         parking_(job->parking[slot]),
         script_(std::move(script)) {}
 
@@ -143,6 +143,7 @@ class Process {
 
  private:
   void take(std::uint64_t bytes) {
+    if (!account_.may_stay(bytes)) (void)ask(vram::wire::DaemonAsk::kStay, bytes);
     if (!account_.reserve(bytes)) std::exit(97);
     if (!FakeCard::set(on_card_ + bytes)) {
       append(script_.ready + ".full", "no room");
@@ -167,10 +168,10 @@ class Process {
            (place == Place::kCard ? "in " : "out ") + std::to_string(now_ns() / 1'000'000));
   }
 
-  vram::wire::RoomAnswer ask(std::uint64_t bytes) {
+  vram::wire::RoomAnswer ask(vram::wire::DaemonAsk what, std::uint64_t bytes) {
     using vram::wire::RoomAnswer;
     const auto answer =
-        vram::wire::ask_for_room(job_->header.daemon_path, job_->device[0].uuid, bytes, 1000);
+        vram::wire::ask_for_room(job_->header.daemon_path, what, job_->device[0].uuid, bytes, 1000);
     if (answer == RoomAnswer::kNobody) usleep(50'000);
     return answer;
   }
@@ -178,7 +179,7 @@ class Process {
   void grow() {
     using vram::wire::RoomAnswer;
     const std::uint64_t since_ms = now_ns() / 1'000'000;
-    const RoomAnswer answer = ask(script_.grow);
+    const RoomAnswer answer = ask(vram::wire::DaemonAsk::kRoom, script_.grow);
     if (began_ms_ == 0) began_ms_ = since_ms;
     if (answer == RoomAnswer::kGranted) {
       take(script_.grow);
@@ -197,7 +198,7 @@ class Process {
 
   void come_back() {
     parking_.place.store(Place::kWaiting);
-    if (ask(script_.hold) != vram::wire::RoomAnswer::kGranted) return;
+    if (ask(vram::wire::DaemonAsk::kRoom, script_.hold) != vram::wire::RoomAnswer::kGranted) return;
     begin(false);
     usleep(script_.work_ms * 1000);
     end(false);

@@ -20,7 +20,7 @@ GIB = 1 << 30
 CARD_MIB = 24 * 1024
 
 # src/wire/daemon_messages.h
-MAGIC, VERSION = 0x646D7276, 1
+MAGIC, VERSION = 0x646D7276, 2
 ADMIT, ROOM, STATUS, PARK, UNPARK = 1, 2, 3, 4, 5
 GRANTED, WAITS, LATER, NEVER, OTHER_VERSION = 1, 2, 3, 4, 5
 REQUEST = struct.Struct("<IIIIQII16s64s")
@@ -144,4 +144,4 @@ class DaemonTest(CommandTest):
 
 
 __all__ = ["ADMIT", "BUILD", "CARD_MIB", "DaemonTest", "FAKE", "GIB", "GRANTED", "LATER", "MIB", "NEVER", "OTHER_VERSION", "PARK",
-           "ROOM", "Reply", "STATUS", "UNPARK", "VRAM", "VRAMD", "WAITS", "main", "request"]
+           "ROOM", "Reply", "STATUS", "UNPARK", "VERSION", "VRAM", "VRAMD", "WAITS", "main", "request"]

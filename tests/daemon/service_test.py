@@ -11,7 +11,8 @@ import stat
 import subprocess
 import time
 
-from daemon import (ADMIT, GRANTED, NEVER, OTHER_VERSION, ROOM, STATUS, VRAMD, DaemonTest, Reply, main, request)
+from daemon import (ADMIT, GRANTED, NEVER, OTHER_VERSION, ROOM, STATUS, VERSION, VRAMD, DaemonTest, Reply, main,
+                    request)
 
 BAD_POLICIES = [
     ("quantum = 5\n", ":1: quantum must be a text in quotes, like quantum = \"2s\""),
@@ -151,7 +152,7 @@ class Service(DaemonTest):
         line = self.call()
         line.send(request(STATUS, version=9))
         reply = Reply(line.recv(4096))
-        self.assertEqual((reply.version, reply.verdict), (1, OTHER_VERSION))
+        self.assertEqual((reply.version, reply.verdict), (VERSION, OTHER_VERSION))
 
     def test_a_client_has_one_request_open(self):
         self.start_daemon()

@@ -27,8 +27,8 @@ MOVES_NOBODY = 'idle_after = "1h"\nquantum = "1h"\n'
 UNTIL_IT_IS_BACK = 10
 
 
-class Daemon(ElasticTest):
-    card = "1x3GiB"
+class SharedCard(ElasticTest):
+    """A daemon and programs that it serves."""
 
     def setUp(self):
         super().setUp()
@@ -60,6 +60,10 @@ class Daemon(ElasticTest):
         scene = self.scene("-m", "1500MiB", name=name)
         self.tell(scene, *commands)
         return name, scene
+
+
+class Daemon(SharedCard):
+    card = "1x3GiB"
 
     def fill_the_card(self):
         return [self.start_program(f"take large block {BLOCK}")[1] for _ in range(2)]

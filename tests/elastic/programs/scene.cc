@@ -19,6 +19,8 @@
 //   replay                   launches the graph: TO is what FROM was
 //   export NAME | ipc NAME   through a descriptor, through an IPC handle
 //   fork | join              a child that uses nothing of CUDA
+//   arrays COUNT BYTES       as many as can be had, which nobody can move; how many those were
+//   contexts COUNT           the same
 //   own BYTES                a child that has begun nothing yet and uses the card itself; see join
 #include <sys/wait.h>
 #include <unistd.h>
@@ -206,6 +208,39 @@ Answer ipc(std::istream& words) {
   return {name_of(cuIpcGetMemHandle(&handle, blocks.at(name).address)), ""};
 }
 
+// How many of `count` calls succeeded before one was out of memory.
+template <typename Call>
+Answer as_many_as_can_be_had(std::istream& words, Call call) {
+  int count = 0, had = 0;
+  words >> count;
+  CUresult result = CUDA_SUCCESS;
+  while (had < count && (result = call(words)) == CUDA_SUCCESS) ++had;
+  return {result == CUDA_ERROR_OUT_OF_MEMORY ? "" : name_of(result), std::to_string(had)};
+}
+
+Answer arrays(std::istream& words) {
+  constexpr std::size_t kRow = 64 << 10;
+  std::size_t bytes = 0;
+  return as_many_as_can_be_had(words, [&](std::istream& more) {
+    if (bytes == 0) more >> bytes;
+    CUDA_ARRAY_DESCRIPTOR plane{};
+    plane.Width = kRow / sizeof(float);
+    plane.Height = bytes / kRow;
+    plane.Format = CU_AD_FORMAT_FLOAT;
+    plane.NumChannels = 1;
+    CUarray array = nullptr;
+    return cuArrayCreate(&array, &plane);
+  });
+}
+
+Answer contexts(std::istream& words) {
+  return as_many_as_can_be_had(words, [](std::istream&) {
+    CUcontext context = nullptr;
+    const CUresult result = cuCtxCreate(&context, nullptr, 0, 0);
+    return result == CUDA_SUCCESS ? cuCtxPopCurrent(&context) : result;
+  });
+}
+
 Answer fork_one() {
   child = fork();
   if (child == 0) {
@@ -269,6 +304,8 @@ const std::map<std::string, Command>& commands() {
                                                   {"replay", plain(replay)},
                                                   {"export", export_one},
                                                   {"ipc", ipc},
+                                                  {"arrays", arrays},
+                                                  {"contexts", contexts},
                                                   {"fork", plain(fork_one)},
                                                   {"own", own},
                                                   {"join", plain(join)}};

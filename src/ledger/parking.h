@@ -2,9 +2,10 @@
 
 // How a process is asked to move its device memory to the host and back, and how it answers.
 //
-// A request is a number and what to do, in one word; a later one takes the place of an earlier one
-// that was not dealt with yet, and its answer stands for both. Nobody waits for a lock: who asks
-// may die, and so may who is asked.
+// A request is a number, what to do, and how much of which device is to be parked, in one word; a
+// later one takes the place of an earlier one that was not dealt with yet, and its answer stands
+// for both: of two to park, the later asks for no less than the earlier. Nobody waits for a lock:
+// who asks may die, and so may who is asked.
 //
 // Threads: any, in any number of processes; the functions for the process itself by one thread.
 
@@ -17,13 +18,25 @@ namespace vram::ledger {
 
 enum class Move : std::uint32_t { kToCard = 0, kToHost = 1 };
 
+// How much is to leave a device; nothing else of the process moves.
+struct Amount {
+  std::uint64_t bytes = 0;   // at least; 0: all there is, of every device
+  std::uint32_t device = 0;  // its place in the job's file
+};
+
 struct MoveRequest {
-  std::uint32_t word;  // 0: none
+  static constexpr std::uint64_t kUnit = std::uint64_t{2} << 20;  // no card moves less at a time
+
+  std::uint64_t word;  // 0: none; else units << 38 | device << 32 | number << 1 | move
   [[nodiscard]] Move move() const { return static_cast<Move>(word & 1); }
+  [[nodiscard]] std::uint32_t number() const { return static_cast<std::uint32_t>(word) >> 1; }
+  [[nodiscard]] Amount amount() const {
+    return {(word >> 38) * kUnit, static_cast<std::uint32_t>(word >> 32) % wire::kMaxDevices};
+  }
 };
 
 // Asks, and rings the process's bell.
-MoveRequest ask(wire::Parking& parking, Move move);
+MoveRequest ask(wire::Parking& parking, Move move, const Amount& amount = {});
 // Whether this request, or a later one, was dealt with.
 [[nodiscard]] bool is_answered(const wire::Parking& parking, const MoveRequest& request);
 // Sleeps until something was dealt with, no longer than `us`.

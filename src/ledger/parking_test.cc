@@ -29,6 +29,35 @@ TEST(Parking, ARequestHasItsOwnNumberAndSaysWhatToDo) {
   EXPECT_EQ(second.word >> 1, (first.word >> 1) + 1);
 }
 
+TEST(Parking, ARequestSaysHowMuchIsToLeaveWhichDevice) {
+  constexpr std::uint64_t kUnit = MoveRequest::kUnit;
+  Parked parking;
+  for (const Amount amount : {Amount{kUnit, 0}, Amount{29184 * kUnit, wire::kMaxDevices - 1}}) {
+    answer(parking, ask(parking, Move::kToHost, amount), Refusal::kNone);
+    const MoveRequest asked{parking.asked.load()};
+    EXPECT_EQ(asked.move(), Move::kToHost);
+    EXPECT_EQ(asked.amount().bytes, amount.bytes);
+    EXPECT_EQ(asked.amount().device, amount.device);
+  }
+  EXPECT_EQ(ask(parking, Move::kToHost, {kUnit + 1, 3}).amount().bytes, 2 * kUnit) << "no less";
+  EXPECT_EQ(ask(parking, Move::kToCard).amount().bytes, 0u);
+  EXPECT_EQ(ask(parking, Move::kToHost, {~std::uint64_t{0}, 0}).amount().bytes, 0u) << "everything";
+}
+
+TEST(Parking, ALaterRequestToParkAsksForNoLessThanTheOneWhosePlaceItTakes) {
+  constexpr std::uint64_t kUnit = MoveRequest::kUnit;
+  Parked parking;
+  (void)ask(parking, Move::kToHost, {5 * kUnit, 2});
+  EXPECT_EQ(ask(parking, Move::kToHost, {3 * kUnit, 2}).amount().bytes, 5 * kUnit);
+  EXPECT_EQ(ask(parking, Move::kToHost, {7 * kUnit, 2}).amount().bytes, 7 * kUnit);
+  EXPECT_EQ(ask(parking, Move::kToHost, {7 * kUnit, 1}).amount().bytes, 0u) << "of both devices";
+  EXPECT_EQ(ask(parking, Move::kToHost, {kUnit, 1}).amount().bytes, 0u) << "of everything";
+  answer(parking, open_request(parking), Refusal::kNone);
+  EXPECT_EQ(ask(parking, Move::kToHost, {kUnit, 1}).amount().bytes, kUnit) << "that was dealt with";
+  (void)ask(parking, Move::kToCard);
+  EXPECT_EQ(ask(parking, Move::kToHost, {kUnit, 1}).amount().bytes, kUnit) << "the opposite";
+}
+
 TEST(Parking, NothingIsOpenBeforeSomebodyAsksAndAfterTheAnswer) {
   Parked parking;
   EXPECT_EQ(open_request(parking).word, 0u);

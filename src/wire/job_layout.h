@@ -123,8 +123,8 @@ enum class Refusal : std::uint32_t {
 struct alignas(64) Parking {
   std::atomic<std::uint32_t>
       bell;  // futex of the process; rung with everything that it may wait for
-  std::atomic<std::uint32_t> asked;     // number of the last request << 1 | to park
   std::atomic<std::uint32_t> answered;  // the last request that it dealt with; futex of who asked
+  std::atomic<std::uint64_t> asked;     // the last request; see src/ledger/parking.h
   std::atomic<Place> place;
   std::atomic<Refusal> refusal;         // of the last request that it dealt with
   std::atomic<std::uint32_t> times;     // parked, ever

@@ -198,10 +198,10 @@ class Process {
 
   void come_back() {
     parking_.place.store(Place::kWaiting);
-    if (ask(vram::wire::DaemonAsk::kRoom, script_.hold) != vram::wire::RoomAnswer::kGranted) return;
-    begin(false);
+    if (ask(vram::wire::DaemonAsk::kRoom, away_) != vram::wire::RoomAnswer::kGranted) return;
+    begin(Place::kRestoring, away_);
     usleep(script_.work_ms * 1000);
-    end(false);
+    take_back();
   }
 
   void deal_with(const MoveRequest& request) {
@@ -212,7 +212,9 @@ class Process {
     if (how == "die") raise(SIGKILL);
     if (how == "never" || how == "stuck" || how == "wait") left_ = request.word;
     if (how == "wait") parking_.place.store(Place::kWaiting);
-    if (how == "stuck") begin(parks);
+    const std::uint64_t bytes = parks ? to_give(request.amount().bytes) : away_;
+    const Place on_the_way = parks ? Place::kParking : Place::kRestoring;
+    if (how == "stuck") begin(on_the_way, bytes);
     if (left_ == request.word) return;
     if (refuses) {
       const auto refusal = static_cast<Refusal>(std::atoi(how.c_str()));
@@ -220,42 +222,60 @@ class Process {
       vram::ledger::answer(parking_, request, refusal);
       return;
     }
-    if (parks && parking_.place.load() == Place::kWaiting) {
+    if (parks && bytes == 0) {
       parking_.place.store(Place::kHost);
       vram::ledger::answer(parking_, request, Refusal::kNone);
       return;
     }
-    begin(parks);
+    begin(on_the_way, bytes);
     if (how == "slow") usleep(1'000'000);
     usleep(script_.work_ms * 1000);
-    end(parks);
+    if (parks) {
+      give(bytes);
+    } else {
+      take_back();
+    }
     vram::ledger::answer(parking_, request, Refusal::kNone);
   }
 
-  void begin(bool parks) {
-    parking_.bytes.store(script_.hold);
-    parking_.moved.store(script_.hold / 2);
-    parking_.place.store(parks ? Place::kParking : Place::kRestoring);
+  // Of the amount asked for, 0 for everything.
+  std::uint64_t to_give(std::uint64_t asked) const {
+    const std::uint64_t left = script_.hold - away_;
+    return asked == 0 || asked > left ? left : asked;
   }
 
-  void end(bool parks) {
-    if (parks) {
-      give_back(script_.hold);
-      parking_.times.fetch_add(1);
-    } else {
-      take(script_.hold);
-    }
+  void begin(Place on_the_way, std::uint64_t bytes) {
+    parking_.bytes.store(on_the_way == Place::kParking ? away_ + bytes : away_);
+    parking_.moved.store(bytes / 2);
+    parking_.place.store(on_the_way);
+  }
+
+  void give(std::uint64_t bytes) {
+    give_back(bytes);
+    away_ += bytes;
+    parking_.times.fetch_add(1);
+    end(Place::kHost);
+  }
+
+  void take_back() {
+    take(away_);
+    away_ = 0;
+    end(Place::kCard);
+  }
+
+  void end(Place place) {
     parking_.moved.store(0);
     parking_.move_us.store(script_.work_ms != 0 ? script_.work_ms * 1000 : 500'000);
-    arrive(parks ? Place::kHost : Place::kCard);
+    arrive(place);
   }
 
   vram::wire::Job* job_;
   vram::ledger::Account account_;
   vram::wire::Parking& parking_;
   Script script_;
-  std::uint32_t left_ = 0;  // a request that it never answers
+  std::uint64_t left_ = 0;  // a request that it never answers
   std::uint64_t on_card_ = 0;
+  std::uint64_t away_ = 0;
   std::uint64_t began_ms_ = 0;  // to ask for more
 };
 

@@ -8,6 +8,7 @@
 #include "interpose/job.h"
 #include "interpose/parking.h"
 #include "residency/gate.h"
+#include "residency/host_room.h"
 
 namespace vram::interpose {
 namespace {
@@ -54,6 +55,7 @@ residency::Calls calls() {
   calls.host_register = real.cuMemHostRegister_v2;
   calls.host_unregister = real.cuMemHostUnregister;
   calls.context_of = context_on;
+  calls.host_room = residency::host_room;
   return calls;
 }
 

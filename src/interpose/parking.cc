@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/hold.h"
+#include "interpose/away.h"
 #include "interpose/block.h"
 #include "interpose/caretaker.h"
 #include "interpose/elastic.h"
@@ -17,6 +18,7 @@ namespace vram::interpose {
 namespace {
 
 using driver::real;
+using ledger::Amount;
 using ledger::Move;
 using ledger::MoveRequest;
 using residency::Gate;
@@ -65,107 +67,62 @@ Refusal shut_the_gate() {
   return Gate::shut() ? Refusal::kNone : Refusal::kBusy;
 }
 
-std::uint64_t both(const ParkingState::Away& away) { return away.program + away.pools; }
-
-template <typename Visit>
-void for_devices(Visit visit) {
-  Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    if (both(state().away[d]) != 0) visit(self.device[d], state().away[d]);
-  }
-}
-
-// What is on the cards now is pending, until it is known whether it went.
-std::uint64_t begin_release() {
-  std::uint64_t total = 0;
-  for (std::uint32_t d = 0; d < process().device_count; ++d) {
-    const residency::ElasticMemory& memory = *elastic_memory();
-    state().away[d] = {memory.bytes(d, Owner::kProgram), memory.bytes(d, Owner::kPool)};
-  }
-  for_devices([&](Device& device, const ParkingState::Away& away) {
-    device.account.moving().begin_release(both(away));
-    total += both(away);
-  });
-  return total;
-}
-
-void add_parts(const Device& device, const ParkingState::Away& away, std::int64_t sign) {
-  device.account.add_part(wire::Part::kVirtual, sign * static_cast<std::int64_t>(away.program));
-  device.account.add_part(wire::Part::kPools, sign * static_cast<std::int64_t>(away.pools));
-}
-
-void end_release() {
-  for_devices([](Device& device, const ParkingState::Away& away) {
-    add_parts(device, away, -1);
-    device.account.moving().end_release(both(away));
-  });
-  state().charged = false;
-}
-
-void keep() {
-  for_devices([](Device& device, const ParkingState::Away& away) {
-    device.account.moving().keep(both(away));
-  });
-  state().charged = true;
-}
-
-Refusal move_out() {
+// `back`: bytes of the amount that the card has back already.
+Refusal move_out(const Amount& amount, std::uint64_t back) {
   wire::Parking& parking = own_parking();
   const std::uint64_t start = base::boot_ns();
-  parking.moved.store(0, std::memory_order_relaxed);
-  parking.bytes.store(begin_release(), std::memory_order_relaxed);
-  const Refusal refusal = elastic_memory()->park(&parking.moved);
-  if (refusal != Refusal::kNone) {
-    keep();
-    return refusal;
+  Refusal refusal = choose_to_leave(amount, back);
+  if (refusal != Refusal::kNone || total(leaving) == 0) return refusal;
+  parking.moved.store(total(gone), std::memory_order_relaxed);
+  parking.bytes.store(total(away) + total(leaving), std::memory_order_relaxed);
+  begin_leaving();
+  refusal = elastic_memory()->park(&parking.moved);
+  if (refusal == Refusal::kNone) {
+    end_leaving();
+    parking.move_us.store((base::boot_ns() - start) / 1000, std::memory_order_relaxed);
+    parking.times.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    keep_leaving();
   }
-  end_release();
-  parking.move_us.store((base::boot_ns() - start) / 1000, std::memory_order_relaxed);
-  parking.times.fetch_add(1, std::memory_order_relaxed);
+  parking.bytes.store(total(gone), std::memory_order_relaxed);
   return refusal;
 }
 
 void come_home() {
   own_parking().bytes.store(0, std::memory_order_relaxed);
-  for (ParkingState::Away& away : state().away) away = {};
+  forget_away();
   state().wanted.store(false, std::memory_order_relaxed);
   set_place(Place::kCard);
   Gate::open();
 }
 
-Refusal send_away() {
-  if (is_away()) return Refusal::kNone;
-  Refusal refusal = why_not();
-  if (refusal != Refusal::kNone) return refusal;
-  set_place(Place::kParking);
+// What idles goes back uncopied; how much of the amount that was, and nobody is inside any more.
+Refusal make_ready(const Amount& amount, std::uint64_t* back) {
+  const std::uint64_t before = elastic_bytes(amount.device);
   trim_own_pools();
-  refusal = shut_the_gate();
-  if (refusal == Refusal::kNone) refusal = move_out();
-  if (refusal == Refusal::kNone) {
-    set_place(Place::kHost);
-  } else if (elastic_memory()->is_parked()) {
-    // The driver failed half-way: back it goes.
-    set_place(Place::kHost);
-    want_memory();
-  } else {
-    come_home();
-  }
+  const Refusal refusal = shut_the_gate();
+  const std::uint64_t after = elastic_bytes(amount.device);
+  *back = before > after ? before - after : 0;
   return refusal;
 }
 
-// True: every account has room. What is reserved is pending.
-bool reserve_all() {
-  Process& self = process();
-  for (std::uint32_t d = 0; d < self.device_count; ++d) {
-    const std::uint64_t bytes = both(state().away[d]);
-    if (bytes == 0 || self.device[d].account.moving().try_reserve(bytes)) continue;
-    while (d-- > 0) {
-      const std::uint64_t reserved = both(state().away[d]);
-      if (reserved != 0) self.device[d].account.moving().roll_back(reserved);
-    }
-    return false;
+Refusal send_away(const Amount& amount) {
+  // Partly, and the gate is shut.
+  const bool was_away = is_away();
+  Refusal refusal = was_away ? Refusal::kNone : why_not();
+  if (refusal != Refusal::kNone) return refusal;
+  set_place(Place::kParking);
+  std::uint64_t back = 0;
+  if (!was_away) refusal = make_ready(amount, &back);
+  if (refusal == Refusal::kNone) refusal = move_out(amount, back);
+  if (!elastic_memory()->is_parked()) {
+    come_home();
+    return refusal;
   }
-  return true;
+  set_place(Place::kHost);
+  // The driver failed half-way: back it goes. What was away before stays.
+  if (refusal != Refusal::kNone && !was_away) want_memory();
+  return refusal;
 }
 
 // False: it is known that the card has less than this free.
@@ -180,14 +137,14 @@ bool may_have_room(std::uint32_t ordinal, std::uint64_t bytes) {
   return !known || bytes <= free;
 }
 
-// Whether the cards have room, asked of the daemon first. Another process may be faster all the
-// same; then the driver says so.
+// Whether the cards have room for what is away, asked of the daemon first. Another process may be
+// faster all the same; then the driver says so.
 bool ask_for_all() {
   bool granted = true;
-  for_devices([&](Device& device, const ParkingState::Away& bytes) {
+  for_devices(away, [&](const Device& device, const Bytes& bytes) {
     if (!granted) return;
     {
-      const CaretakerAway away;
+      const CaretakerAway caretaker_away;
       granted = may_stay(device, device.account.moving(), both(bytes)) &&
                 ask_for_room(device, both(bytes), kUntilAskedAgain_ms) != wire::RoomAnswer::kLater;
     }
@@ -210,27 +167,17 @@ Refusal move_in() {
 }
 
 Refusal bring_back() {
-  if (!state().charged && (!ask_for_all() || !reserve_all())) {
+  if (!ask_for_all() || !reserve_away()) {
     set_place(Place::kWaiting);
     return Refusal::kCardMemory;
   }
   const Refusal refusal = move_in();
   if (refusal != Refusal::kNone) {
-    if (!state().charged) {
-      for_devices([](Device& device, const ParkingState::Away& away) {
-        device.account.moving().roll_back(both(away));
-      });
-    }
+    roll_back_away();
     set_place(Place::kWaiting);
     return refusal;
   }
-  if (!state().charged) {
-    for_devices([](Device& device, const ParkingState::Away& away) {
-      add_parts(device, away, 1);
-      device.account.moving().commit(both(away));
-    });
-  }
-  state().charged = true;
+  commit_away();
   come_home();
   return refusal;
 }
@@ -262,11 +209,11 @@ bool is_due_by_itself() {
 
 void send_away_if_asked(const MoveRequest& request) {
   if (request.word != 0 && request.move() == Move::kToHost) {
-    ledger::answer(own_parking(), request, send_away());
+    ledger::answer(own_parking(), request, send_away(request.amount()));
     return;
   }
   if (request.word != 0 || !is_due_by_itself()) return;
-  const Refusal refusal = send_away();
+  const Refusal refusal = send_away({});
   own_parking().refusal.store(refusal, std::memory_order_relaxed);
   // Tried again when it has idled as long once more.
   if (refusal != Refusal::kNone)
@@ -277,10 +224,7 @@ void send_away_if_asked(const MoveRequest& request) {
 
 wire::Parking& own_parking() { return job()->parking[process().slot]; }
 
-void open_parking() {
-  state().charged = true;
-  set_place(Place::kCard);
-}
+void open_parking() { set_place(Place::kCard); }
 
 bool is_away() {
   const Place place = own_parking().place.load(std::memory_order_acquire);
@@ -314,11 +258,6 @@ bool tend_parking() {
   state().wanted.store(false, std::memory_order_relaxed);
   if (back) ledger::answer(parking, request, Refusal::kNone);
   return false;
-}
-
-std::uint64_t parked_bytes(const Device& device) {
-  if (!is_elastic() || state().charged) return 0;
-  return both(state().away[&device - process().device]);
 }
 
 }  // namespace vram::interpose

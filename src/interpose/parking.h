@@ -5,9 +5,11 @@
 // of the program needs it.
 //
 // Parking: what own pools have idle goes back, work on the card comes to its end, the gate shuts,
-// the memory moves, its charge ends. A step that fails opens the gate again, and the reason is
-// kept. Restoring: the daemon is asked for room where there is one, the charge comes back, the
-// memory moves, the gate opens. Room that is not there yet is asked for again.
+// as much memory moves as was asked for, its charge ends. A step that fails opens the gate again,
+// and the reason is kept. The gate stays shut while anything is on the host; more may be asked for
+// then, and when that fails, what was there stays. Restoring: the daemon is asked for room where
+// there is one, the charge of what is on the host comes back, the memory moves, the gate opens.
+// Room that is not there yet is asked for again.
 //
 // Threads: tend_parking() and let_pass_unless_away() by whoever holds the caretaker's mutex; the
 // others by any.
@@ -32,8 +34,5 @@ bool has_to_move();
 void want_memory();
 // The gate opens, unless memory is on the host.
 void let_pass_unless_away();
-
-// Bytes of a device that are on the host.
-std::uint64_t parked_bytes(const Device& device);
 
 }  // namespace vram::interpose

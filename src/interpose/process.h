@@ -61,14 +61,17 @@ struct Device {
 
 // Where elastic memory is, as far as only this process needs to know; see parking.cc.
 struct ParkingState {
-  struct Away {
-    std::uint64_t program;  // bytes, of what the program maps itself
+  struct Bytes {
+    std::uint64_t program;  // of what the program maps itself
     std::uint64_t pools;    // of what own pools hold
   };
-  std::atomic<bool> wanted;      // a call waits for it
-  std::atomic<bool> charged;     // it counts as held: it is on the card, or partly
-  std::uint64_t passes;          // of the gate, when somebody last looked
-  Away away[wire::kMaxDevices];  // on the host, or on the way
+  struct Away {
+    std::atomic<std::uint64_t> program, pools;
+  };
+  std::atomic<bool> wanted;          // a call waits for it
+  std::uint64_t passes;              // of the gate, when somebody last looked
+  Bytes leaving[wire::kMaxDevices];  // pending, on the way to the host
+  Away away[wire::kMaxDevices];      // on the host, and charged no more
 };
 
 enum class Phase : std::uint32_t {

@@ -1,11 +1,11 @@
 // What the program sees of the card: its budget.
 
+#include "interpose/away.h"
 #include "interpose/departed.h"
 #include "interpose/export.h"
 #include "interpose/job.h"
 #include "interpose/measure.h"
 #include "interpose/own_pools.h"
-#include "interpose/parking.h"
 
 namespace vram::interpose {
 namespace {

@@ -1,7 +1,9 @@
 #pragma once
 
-// The driver functions that moving memory needs; the interposer fills the table with the real ones,
-// a test with its own.
+// What moving memory needs of the driver and of the host; the interposer fills the table with the
+// real functions, a test with its own.
+
+#include <cstdint>
 
 #include "driver/cuda_api.h"
 
@@ -23,6 +25,7 @@ struct Calls {
   decltype(&::cuMemHostRegister_v2) host_register;  // may be null: copies are slower then
   decltype(&::cuMemHostUnregister) host_unregister;
   CUcontext (*context_of)(CUdevice);  // one that lives on the card; null: none
+  std::uint64_t (*host_room)();       // bytes that may be taken of the host's memory; host_room.h
 };
 
 // A context current in the calling thread, for a scope.

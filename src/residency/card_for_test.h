@@ -41,6 +41,7 @@ struct Card {
   std::map<CUdeviceptr, std::pair<int, std::uint64_t>> mapped;
   std::uint64_t held = 0;
   std::uint64_t capacity = ~std::uint64_t{0};
+  std::uint64_t host_room = ~std::uint64_t{0};
   int streams = 0;
   int registered = 0;
   unsigned long calls[static_cast<unsigned>(Call::kKinds)] = {};
@@ -193,6 +194,7 @@ inline Calls calls() {
     return CUDA_SUCCESS;
   };
   calls.context_of = [](CUdevice) { return reinterpret_cast<CUcontext>(std::uintptr_t{16}); };
+  calls.host_room = [] { return card().host_room; };
   return calls;
 }
 

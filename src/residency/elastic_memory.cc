@@ -73,8 +73,8 @@ ElasticMemory::Index ElasticMemory::new_mapping() {
   return mappings_used_ + 1 < kMost ? ++mappings_used_ : 0;
 }
 
-void ElasticMemory::count(const Backing& backing, std::int64_t sign) {
-  bytes_[card_of(backing)][static_cast<unsigned>(backing.owner)].fetch_add(
+void ElasticMemory::count(Counts& counts, const Backing& backing, std::int64_t sign) const {
+  counts[card_of(backing)][static_cast<unsigned>(backing.owner)].fetch_add(
       static_cast<std::uint64_t>(sign) * backing.bytes, std::memory_order_relaxed);
 }
 
@@ -108,7 +108,7 @@ CUresult ElasticMemory::create(CUmemGenericAllocationHandle* handle, std::size_t
   backing.generation = generation;
   backing.references = 1;
   backing.owner = owner;
-  count(backing, 1);
+  count(bytes_, backing, 1);
   *handle = handle_of(index);
   return CUDA_SUCCESS;
 }
@@ -119,7 +119,7 @@ CUresult ElasticMemory::drop_if_unused(Index index) {
   if (backing.references != 0 || backing.mappings != 0) return CUDA_SUCCESS;
   const CUresult released = driver_.release(backing.real);
   if (released != CUDA_SUCCESS) return released;
-  count(backing, -1);
+  count(bytes_, backing, -1);
   if (backing.shared) pins_.fetch_sub(1, std::memory_order_release);
   backing.bytes = 0;
   backing.real = 0;

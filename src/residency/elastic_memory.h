@@ -5,17 +5,20 @@
 //
 // Model. Whoever uses virtual memory gets handles of ours; behind each is a handle of the driver,
 // or nothing while the memory is parked. Mappings are noted with who may reach them. Parking copies
-// every handle's memory to the host through one of its mappings, unmaps it and releases it;
-// restoring makes new memory, maps it where the old was, and copies back. Both go in batches, so
-// that the driver's work for one overlaps with the copies of another.
+// the memory of whole handles to the host through one of their mappings, unmaps it and releases it,
+// as many as are asked for, and more of them later; restoring makes new memory for all that is
+// parked, maps it where the old was, and copies back. Both go in batches, so that the driver's work
+// for one overlaps with the copies of another.
 //
 // Nothing is given up before its copy is complete, and nothing at all before the host has memory
-// for everything. A step that fails is undone.
+// for all that was chosen. What was parked before stays where it is on the host. A step of
+// restoring that fails is undone.
 //
 // Sizes are bytes, addresses those of the program. Errors are the driver's.
 //
-// Threads: any for the driver's functions. park() and restore() by one thread at a time, while no
-// work touches the memory and no call that does is under way (gate.h); the others wait meanwhile.
+// Threads: any for the driver's functions. choose(), park() and restore() by one thread at a time,
+// while no work touches the memory and no call that does is under way (gate.h), from the first
+// choose() until all is restored; the others wait meanwhile.
 // In a forked child nothing is known.
 
 #include <pthread.h>
@@ -74,17 +77,26 @@ class ElasticMemory {
   // of every other mapping; 0: none of ours is.
   [[nodiscard]] std::uint64_t number_at(CUdeviceptr address);
 
-  // Bytes on a card, or parked from it.
+  // Bytes on a card, or parked from it; and those of which the card has nothing.
   [[nodiscard]] std::uint64_t bytes(unsigned card, Owner owner) const {
     return bytes_[card][static_cast<unsigned>(owner)].load(std::memory_order_relaxed);
   }
+  [[nodiscard]] std::uint64_t away(unsigned card, Owner owner) const {
+    return away_[card][static_cast<unsigned>(owner)].load(std::memory_order_relaxed);
+  }
 
-  // Moves all of it to the host. Refusal::kNone: done. Else nothing has changed, or, when the
-  // driver failed half-way, is_parked() says that some of it is there and restore() must follow.
-  // `moved` counts the bytes copied.
+  static constexpr std::uint64_t kEverything = ~std::uint64_t{0};
+  // Chooses what the next park() moves: whole handles of the card, at least `bytes` together where
+  // it has as many, or everything of every card. Refused unless everything could be moved.
+  [[nodiscard]] wire::Refusal choose(std::uint64_t bytes, unsigned card);
+  [[nodiscard]] std::uint64_t chosen(unsigned card, Owner owner) const {
+    return chosen_[card][static_cast<unsigned>(owner)];
+  }
+  // Moves what was chosen to the host. Refusal::kNone: done. Else some of it may be there, which is
+  // parked as any other; is_parked() says whether anything is. `moved` counts the bytes copied.
   [[nodiscard]] wire::Refusal park(std::atomic<std::uint64_t>* moved);
-  // Moves what is parked back. Refusal::kCardMemory: there is no room now; it is parked as before,
-  // as after every other refusal.
+  // Moves all that is parked back. Refusal::kCardMemory: there is no room now; it is parked as
+  // before, as after every other refusal.
   [[nodiscard]] wire::Refusal restore(std::atomic<std::uint64_t>* moved);
   [[nodiscard]] bool is_parked() const { return parked_.load(std::memory_order_acquire); }
 
@@ -147,7 +159,15 @@ class ElasticMemory {
   [[nodiscard]] unsigned card_of(const Backing& backing) const {
     return static_cast<unsigned>(backing.prop.location.id);
   }
-  void count(const Backing& backing, std::int64_t sign);
+  [[nodiscard]] CUdeviceptr address_of(Index backing) const {
+    return mapping_[backing_[backing].first_mapping].address;
+  }
+  // Given up, and still the driver's.
+  [[nodiscard]] static bool is_kept(const Backing& backing) {
+    return backing.bytes != 0 && backing.on_host && backing.real != 0;
+  }
+  using Counts = std::atomic<std::uint64_t>[kMostCards][2];
+  void count(Counts& counts, const Backing& backing, std::int64_t sign) const;
   // Sets a mark after which something cannot be moved.
   void pin(bool* mark);
   [[nodiscard]] CUresult drop_if_unused(Index backing);
@@ -159,7 +179,11 @@ class ElasticMemory {
     std::uint32_t end;
     std::uint64_t bytes;
   };
-  [[nodiscard]] wire::Refusal lay_out(std::uint64_t* total);
+  [[nodiscard]] wire::Refusal list_what_can_move();
+  void pick(std::uint64_t bytes, unsigned card);
+  void sort_by_address();
+  void lay_out_on_host();
+  [[nodiscard]] std::uint64_t all_bytes() const;
   [[nodiscard]] Batch next_batch(std::uint32_t first) const;
   [[nodiscard]] bool open_lanes();
   void close_lanes();
@@ -168,6 +192,7 @@ class ElasticMemory {
   [[nodiscard]] bool copy(const Batch& batch, unsigned turn, Copy copy_run);
   [[nodiscard]] wire::Refusal copy_out_and_give_up(std::atomic<std::uint64_t>* moved);
   [[nodiscard]] bool give_up(const Batch& batch);
+  [[nodiscard]] bool give_up_what_was_kept();
   [[nodiscard]] bool take_off_card(Backing& backing);
   [[nodiscard]] CUresult map_again(Backing& backing);
   [[nodiscard]] CUresult allow(const Mapping& mapping);
@@ -177,8 +202,7 @@ class ElasticMemory {
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   arena::GrowingArray<Backing> backing_;
   arena::GrowingArray<Mapping> mapping_;
-  arena::GrowingArray<Index>
-      order_;  // backings with memory, by the address they are copied through
+  arena::GrowingArray<Index> order_;  // backings to move, by the address they are copied through
   std::uint32_t ordered_ = 0;
   Index backings_used_ = 0;
   Index mappings_used_ = 0;
@@ -186,7 +210,10 @@ class ElasticMemory {
   Index free_backing_ = 0;
   Index free_mapping_ = 0;
   base::LevelTable at_;  // address -> mapping
-  std::atomic<std::uint64_t> bytes_[kMostCards][2] = {};
+  Counts bytes_ = {};
+  Counts away_ = {};
+  std::uint64_t chosen_[kMostCards][2] = {};
+  std::uint64_t host_end_ = 0;  // on the host, of what is there or was chosen
   std::atomic<std::uint32_t> pins_{0};
   std::atomic<bool> parked_{false};
   Lane lane_[kMostCards] = {};

@@ -56,7 +56,7 @@ class ElasticMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     card().work();
-    card().capacity = ~std::uint64_t{0};
+    card().capacity = card().host_room = ~std::uint64_t{0};
     held_before_ = card().held;
     memory_ = std::make_unique<ElasticMemory>();
     ASSERT_TRUE(memory_->open(test::calls(), kBatch));
@@ -70,19 +70,19 @@ class ElasticMemoryTest : public ::testing::Test {
     EXPECT_EQ(card().registered, 0);
   }
 
-  CUresult create(CUmemGenericAllocationHandle* handle, std::uint64_t bytes) {
-    const CUmemAllocationProp prop = on_card(0);
+  CUresult create(CUmemGenericAllocationHandle* handle, std::uint64_t bytes, int ordinal = 0) {
+    const CUmemAllocationProp prop = on_card(ordinal);
     return memory_->create(handle, bytes, &prop, 0, Owner::kProgram);
   }
-  CUresult open_to_card(CUdeviceptr at, std::uint64_t bytes) {
-    const CUmemAccessDesc access{on_card(0).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUresult open_to_card(CUdeviceptr at, std::uint64_t bytes, int ordinal = 0) {
+    const CUmemAccessDesc access{on_card(ordinal).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return memory_->set_access(at, bytes, &access, 1);
   }
-  Block& add(std::uint64_t bytes, CUdeviceptr at = 0) {
+  Block& add(std::uint64_t bytes, CUdeviceptr at = 0, int ordinal = 0) {
     Block block{at == 0 ? test::reserve(bytes) : at, bytes, 0, 0};
-    EXPECT_EQ(create(&block.handle, bytes), CUDA_SUCCESS);
+    EXPECT_EQ(create(&block.handle, bytes, ordinal), CUDA_SUCCESS);
     EXPECT_EQ(memory_->map(block.at, bytes, 0, block.handle, 0), CUDA_SUCCESS);
-    EXPECT_EQ(open_to_card(block.at, bytes), CUDA_SUCCESS);
+    EXPECT_EQ(open_to_card(block.at, bytes, ordinal), CUDA_SUCCESS);
     fill(block, ++seed_);
     blocks_.push_back(block);
     return blocks_.back();
@@ -108,9 +108,16 @@ class ElasticMemoryTest : public ::testing::Test {
     ASSERT_EQ(on_the_card(), all_bytes());
     for (const Block& block : blocks_) EXPECT_TRUE(is_intact(block));
   }
-  Refusal park() {
+  Refusal park(std::uint64_t bytes = ElasticMemory::kEverything, unsigned of = 0) {
     moved_ = 0;
-    return memory_->park(&moved_);
+    const Refusal refusal = memory_->choose(bytes, of);
+    return refusal == Refusal::kNone ? memory_->park(&moved_) : refusal;
+  }
+  std::uint64_t away(unsigned of = 0) const { return memory_->away(of, Owner::kProgram); }
+  // What the card has nothing of is known, and the rest can be used.
+  void expect_the_rest_is_there() {
+    EXPECT_EQ(on_the_card() + away(0) + away(1), all_bytes());
+    EXPECT_EQ(memory_->is_parked(), away(0) + away(1) != 0);
   }
   Refusal restore() {
     moved_ = 0;
@@ -138,6 +145,96 @@ TEST_F(ElasticMemoryTest, WhatIsParkedComesBackAtItsAddressesByteForByte) {
     expect_intact();
     for (Block& block : blocks_) fill(block, ++seed_);
   }
+}
+
+TEST_F(ElasticMemoryTest, APartIsParkedAndTheRestStays) {
+  add_some();
+  ASSERT_EQ(park(2 * kPage), Refusal::kNone);
+  EXPECT_EQ(moved_, 2 * kPage);
+  EXPECT_EQ(away(), 2 * kPage);
+  expect_the_rest_is_there();
+  EXPECT_TRUE(is_intact(blocks_[0])) << "it is on the card";
+  ASSERT_EQ(restore(), Refusal::kNone);
+  EXPECT_EQ(moved_, 2 * kPage) << "and nothing else";
+  EXPECT_EQ(away(), 0u);
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, WhatIsParkedLaterLiesBesideWhatIsThere) {
+  add_some();
+  add(70 * kMiB);  // the later ones end in the piece of host memory that it begins
+  add(kPage);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(park(kPage), Refusal::kNone);
+    ASSERT_EQ(park(2 * kPage), Refusal::kNone);
+    ASSERT_EQ(park(70 * kMiB), Refusal::kNone);
+    EXPECT_EQ(away(), 70 * kMiB + 3 * kPage);
+    expect_the_rest_is_there();
+    ASSERT_EQ(park(), Refusal::kNone);
+    EXPECT_EQ(on_the_card(), 0u);
+    EXPECT_EQ(park(), Refusal::kNothing);
+    ASSERT_EQ(restore(), Refusal::kNone);
+    EXPECT_EQ(moved_, all_bytes());
+    expect_intact();
+    for (Block& block : blocks_) fill(block, ++seed_);
+  }
+}
+
+TEST_F(ElasticMemoryTest, WholeHandlesMoveTheLargestThatFitAndTheSmallestForTheRest) {
+  for (const unsigned pages : {9u, 2u, 4u, 2u, 1u}) add(pages * kPage);
+  const auto parks = [&](std::uint64_t asked) {
+    EXPECT_EQ(park(asked), Refusal::kNone);
+    const std::uint64_t parked = away();
+    EXPECT_EQ(restore(), Refusal::kNone);
+    return parked / kPage;
+  };
+  EXPECT_EQ(parks(1), 1u);
+  EXPECT_EQ(parks(3 * kPage), 3u);
+  EXPECT_EQ(parks(3 * kPage + 1), 5u) << "2, 1 and 2";
+  EXPECT_EQ(parks(9 * kPage), 9u);
+  EXPECT_EQ(parks(9 * kPage + 1), 10u);
+  EXPECT_EQ(parks(1000 * kPage), 18u) << "all there is";
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, OfTheOtherCardNothingMoves) {
+  add(kPage);
+  add(2 * kPage, 0, 1);
+  ASSERT_EQ(park(5 * kPage, 1), Refusal::kNone);
+  EXPECT_EQ(away(0), 0u);
+  EXPECT_EQ(away(1), 2 * kPage);
+  EXPECT_EQ(park(kPage, 1), Refusal::kNothing);
+  ASSERT_EQ(park(kPage, 0), Refusal::kNone);
+  EXPECT_EQ(on_the_card(), 0u);
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, AHostThatHasNoMoreMemoryKeepsWhatIsParkedAlready) {
+  add_some();
+  add(kPage + HostStore::kPiece);
+  card().host_room = HostStore::kPiece;
+  ASSERT_EQ(park(2 * kPage), Refusal::kNone);
+  card().host_room = 0;
+  EXPECT_EQ(park(), Refusal::kHostMemory);
+  EXPECT_EQ(away(), 2 * kPage);
+  expect_the_rest_is_there();
+  ASSERT_EQ(park(kPage), Refusal::kNone) << "there is room beside what is there";
+  card().host_room = ~std::uint64_t{0};
+  ASSERT_EQ(park(), Refusal::kNone);
+  EXPECT_EQ(on_the_card(), 0u);
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
+}
+
+TEST_F(ElasticMemoryTest, WhatIsOnTheHostIsNotGivenUpForMoreThanItHasAddressesFor) {
+  add_some();
+  ASSERT_EQ(park(2 * kPage), Refusal::kNone);
+  add(2 * HostStore::kPiece);
+  EXPECT_EQ(park(), Refusal::kHostMemory);
+  expect_the_rest_is_there();
+  ASSERT_EQ(restore(), Refusal::kNone);
+  expect_intact();
 }
 
 TEST_F(ElasticMemoryTest, AHandleMappedTwiceIsOneMemoryAfterwards) {
@@ -260,16 +357,43 @@ TEST_F(ElasticMemoryTest, AFailureAtAnyStepOfParkingLosesNothing) {
   }
 }
 
+TEST_F(ElasticMemoryTest, AFailureAtAnyStepOfParkingMoreKeepsWhatIsParked) {
+  add_some();
+  for (unsigned kind = 0; kind < static_cast<unsigned>(Call::kKinds); ++kind) {
+    for (const bool stays : {false, true}) {
+      for (unsigned long nth = 1;; ++nth) {
+        ASSERT_EQ(park(2 * kPage), Refusal::kNone);
+        card().fail(static_cast<Call>(kind), nth, stays);
+        const Refusal refusal = park(3 * kPage);
+        const bool hit = card().failed();
+        card().work();
+        EXPECT_GE(away(), 2 * kPage) << kind << ", call " << nth;
+        EXPECT_TRUE(refusal != Refusal::kNone || away() == 5 * kPage) << kind << ", call " << nth;
+        expect_the_rest_is_there();
+        if (nth % 2 == 0) {
+          ASSERT_EQ(park(), Refusal::kNone) << kind << ", call " << nth;
+          EXPECT_EQ(on_the_card(), 0u) << kind << ", call " << nth;
+          EXPECT_EQ(away(), all_bytes());
+        }
+        ASSERT_EQ(restore(), Refusal::kNone) << kind << ", call " << nth;
+        expect_intact();
+        if (!hit) break;
+      }
+    }
+  }
+}
+
 TEST_F(ElasticMemoryTest, AFailureAtAnyStepOfRestoringLeavesItParked) {
   add_some();
   for (unsigned kind = 0; kind < static_cast<unsigned>(Call::kKinds); ++kind) {
     for (const bool stays : {false, true}) {
       for (unsigned long nth = 1;; ++nth) {
-        ASSERT_EQ(park(), Refusal::kNone);
+        ASSERT_EQ(park(nth % 2 == 0 ? ElasticMemory::kEverything : 3 * kPage), Refusal::kNone);
         card().fail(static_cast<Call>(kind), nth, stays);
         const Refusal refusal = restore();
         const bool hit = card().failed();
         card().work();
+        EXPECT_EQ(on_the_card() + away(), all_bytes()) << kind << ", call " << nth;
         EXPECT_EQ(refusal != Refusal::kNone, memory_->is_parked()) << kind << ", call " << nth;
         ASSERT_EQ(restore(), Refusal::kNone) << kind << ", call " << nth;
         expect_intact();
@@ -312,7 +436,11 @@ TEST_F(ElasticMemoryTest, ThousandsOfCyclesWithFailuresLoseNoByte) {
     const auto kind = static_cast<Call>(random() % static_cast<unsigned>(Call::kKinds));
     if (random() % 2 == 0) card().fail(kind, 1 + random() % 12, random() % 4 == 0);
     if (random() % 4 == 0) card().fail_one_in(4 + static_cast<unsigned>(random() % 12));
-    if (park() != Refusal::kNone) ++refused;
+    for (std::uint64_t parts = random() % 3; parts > 0; --parts) {
+      if (park(kPage * (1 + random() % 4)) != Refusal::kNone) ++refused;
+    }
+    if (random() % 2 == 0 && park() != Refusal::kNone) ++refused;
+    ASSERT_EQ(on_the_card() + away(), all_bytes()) << "cycle " << cycle;
     if (memory_->is_parked()) {
       ++parked_times;
       for (std::uint64_t attempts = random() % 4; attempts > 0 && restore() != Refusal::kNone;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/quiet_thread.h"
-#include "residency/host_room.h"
 
 namespace vram::residency {
 namespace {
@@ -68,10 +67,8 @@ bool HostStore::reserve(std::uint64_t bytes) {
 bool HostStore::begin(const Calls& driver, CUcontext context, std::uint64_t bytes) {
   driver_ = &driver;
   context_ = context;
-  if (bytes > span_) give_back();
   const std::uint64_t kept = bytes_kept();
-  if (bytes > kept && bytes - kept > host_room()) return false;
-  if (!reserve(bytes)) return false;
+  if (bytes > span_ || (bytes > kept && bytes - kept > driver.host_room())) return false;
   pieces_ = (bytes + kPiece - 1) / kPiece;
   next_.store(0, std::memory_order_relaxed);
   stop_.store(false, std::memory_order_relaxed);
@@ -143,7 +140,7 @@ std::uint64_t HostStore::bytes_kept() const {
 
 void HostStore::give_back() {
   if (span_ == 0) return;
-  {
+  if (driver_ != nullptr) {
     const InContext current(*driver_, context_);
     for (std::uint64_t i = 0; i < span_ / kPiece; ++i) {
       if (piece_[i].state.load(std::memory_order_relaxed) == kRegistered) {

@@ -28,8 +28,12 @@ class HostStore {
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
-  // Begins to make `bytes` ready, in the context given. False: the host has no room for them beside
-  // what it must keep free. finish() must follow.
+  // Addresses for as many bytes as it may have to hold until it is empty again. What it holds is
+  // lost. False: there are none.
+  [[nodiscard]] bool reserve(std::uint64_t bytes);
+  // Begins to make the first `bytes` of them ready, in the context given; what they hold stays.
+  // False: the host has no room for them beside what it must keep free, or they were not reserved.
+  // finish() must follow.
   [[nodiscard]] bool begin(const Calls& driver, CUcontext context, std::uint64_t bytes);
   // Waits until the piece with this offset is ready.
   void wait_for(std::uint64_t offset);
@@ -37,7 +41,7 @@ class HostStore {
   [[nodiscard]] bool all_ready() const;
   // No more is needed than what is ready.
   void finish();
-  // What is kept goes back to the host; no copy is under way.
+  // All of it goes back to the host; no copy is under way.
   void give_back();
 
   [[nodiscard]] unsigned char* at(std::uint64_t offset) const { return memory_ + offset; }
@@ -50,7 +54,6 @@ class HostStore {
     std::atomic<std::uint32_t> state;
   };
 
-  [[nodiscard]] bool reserve(std::uint64_t bytes);
   void prepare_pieces();
   [[nodiscard]] State prepare(std::uint64_t piece) const;
   static void* help(void* store);

@@ -1,4 +1,4 @@
-// The moving.
+// The moving of what was chosen, and back.
 
 #include <algorithm>
 
@@ -22,38 +22,6 @@ CUresult insist(Call call) {
 }
 
 }  // namespace
-
-// Whether all can be moved, in which order, and where on the host it will lie: neighbours in
-// addresses are neighbours there.
-Refusal ElasticMemory::lay_out(std::uint64_t* total) {
-  ordered_ = 0;
-  *total = 0;
-  for (Index index = 1; index <= backings_used_; ++index) {
-    const Backing& backing = backing_[index];
-    if (backing.bytes == 0) continue;
-    if (backing.shared) return Refusal::kShared;
-    if (backing.first_mapping == 0) return Refusal::kUnmapped;
-    for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
-      if (mapping_[at].odd) return Refusal::kShared;
-    }
-    order_[ordered_++] = index;
-  }
-  if (ordered_ == 0) return Refusal::kNothing;
-  std::sort(&order_[0], &order_[0] + ordered_, [this](Index a, Index b) {
-    return mapping_[backing_[a].first_mapping].address <
-           mapping_[backing_[b].first_mapping].address;
-  });
-  for (std::uint32_t i = 0; i < ordered_; ++i) {
-    Backing& backing = backing_[order_[i]];
-    // Nobody may read it: then nobody may copy it either, until somebody may.
-    if (((mapping_[backing.first_mapping].readable >> card_of(backing)) & 1) == 0) {
-      return Refusal::kUnmapped;
-    }
-    backing.host_offset = *total;
-    *total += backing.bytes;
-  }
-  return Refusal::kNone;
-}
 
 ElasticMemory::Batch ElasticMemory::next_batch(std::uint32_t first) const {
   Batch batch{first, first, 0};
@@ -148,7 +116,10 @@ bool ElasticMemory::take_off_card(Backing& backing) {
     gone = gone && mapping.absent;
   }
   const auto release = [&] { return driver_.release(backing.real); };
-  if (gone && backing.real != 0 && insist(release) == CUDA_SUCCESS) backing.real = 0;
+  if (gone && backing.real != 0 && insist(release) == CUDA_SUCCESS) {
+    backing.real = 0;
+    count(away_, backing, 1);
+  }
   return gone && backing.real == 0;
 }
 
@@ -161,6 +132,14 @@ bool ElasticMemory::give_up(const Batch& batch) {
     if (!take_off_card(backing)) return false;
   }
   return true;
+}
+
+bool ElasticMemory::give_up_what_was_kept() {
+  bool gone = true;
+  for (Index index = 1; index <= backings_used_; ++index) {
+    if (is_kept(backing_[index])) gone = take_off_card(backing_[index]) && gone;
+  }
+  return gone;
 }
 
 Refusal ElasticMemory::copy_out_and_give_up(std::atomic<std::uint64_t>* moved) {
@@ -192,14 +171,15 @@ Refusal ElasticMemory::copy_out_and_give_up(std::atomic<std::uint64_t>* moved) {
 
 Refusal ElasticMemory::park(std::atomic<std::uint64_t>* moved) {
   const Hold hold(lock_);
-  if (is_parked()) return Refusal::kNone;
-  std::uint64_t total = 0;
-  Refusal refusal = lay_out(&total);
-  if (refusal != Refusal::kNone) return refusal;
+  if (!give_up_what_was_kept()) return Refusal::kDriver;
+  if (ordered_ == 0) return Refusal::kNone;
   const CUcontext context = driver_.context_of(static_cast<CUdevice>(card_of(backing_[order_[0]])));
+  Refusal refusal = Refusal::kNone;
   if (!open_lanes()) {
     refusal = Refusal::kDriver;
-  } else if (!host_.begin(driver_, context, total)) {
+  } else if (!is_parked() && !host_.reserve(all_bytes())) {
+    refusal = Refusal::kHostMemory;
+  } else if (!host_.begin(driver_, context, host_end_)) {
     refusal = Refusal::kHostMemory;
   } else {
     refusal = copy_out_and_give_up(moved);
@@ -210,6 +190,7 @@ Refusal ElasticMemory::park(std::atomic<std::uint64_t>* moved) {
     host_.finish();
   }
   close_lanes();
+  ordered_ = 0;
   return refusal;
 }
 
@@ -237,6 +218,7 @@ CUresult ElasticMemory::map_again(Backing& backing) {
       backing.real = 0;
       return made;
     }
+    count(away_, backing, -1);
   }
   for (Index at = backing.first_mapping; at != 0; at = mapping_[at].next_of_backing) {
     Mapping& mapping = mapping_[at];
@@ -256,12 +238,11 @@ CUresult ElasticMemory::map_again(Backing& backing) {
 Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
   const Hold hold(lock_);
   if (!is_parked()) return Refusal::kNone;
-  // What a parking that failed half-way did not come to is not in the order any more.
-  std::uint32_t missing = 0;
-  for (std::uint32_t i = 0; i < ordered_; ++i) {
-    if (backing_[order_[i]].on_host) order_[missing++] = order_[i];
+  ordered_ = 0;
+  for (Index index = 1; index <= backings_used_; ++index) {
+    if (backing_[index].bytes != 0 && backing_[index].on_host) order_[ordered_++] = index;
   }
-  ordered_ = missing;
+  sort_by_address();
   CUresult result = open_lanes() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   std::uint32_t back = 0;
   unsigned turn = 0;
@@ -288,6 +269,7 @@ Refusal ElasticMemory::restore(std::atomic<std::uint64_t>* moved) {
     parked_.store(false, std::memory_order_release);
   }
   close_lanes();
+  ordered_ = 0;
   if (result == CUDA_SUCCESS) return Refusal::kNone;
   return result == CUDA_ERROR_OUT_OF_MEMORY ? Refusal::kCardMemory : Refusal::kDriver;
 }

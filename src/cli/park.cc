@@ -78,6 +78,7 @@ Asked ask(const JobInfo& job, const JobMember& member, wire::Job& pages, Move mo
   } else if (asked.before == Place::kNone) {
     asked.outcome = Outcome::kNothing;
   } else if (asked.is_there(asked.before) && asked.before != Place::kWaiting &&
+             (move == Move::kToCard || movable_of(member) == 0) &&
              ledger::open_request(parking).word == 0) {
     asked.outcome = Outcome::kAlready;
   } else {
@@ -87,7 +88,9 @@ Asked ask(const JobInfo& job, const JobMember& member, wire::Job& pages, Move mo
 }
 
 Outcome judge(const Asked& asked, bool parked_since) {
-  if (asked.is_there(asked.place)) {
+  // What was there before stays there when the rest is refused.
+  const bool refused = asked.move == Move::kToHost && asked.refusal > Refusal::kNothing;
+  if (asked.is_there(asked.place) && (parked_since || !refused)) {
     const bool was_there = asked.is_there(asked.before) && !parked_since;
     return was_there ? Outcome::kAlready : Outcome::kMoved;
   }

@@ -83,7 +83,9 @@ std::optional<std::string> name_of(Refusal refusal) {
 std::string explain(Refusal refusal, Move move, Place place, const std::string& process,
                     std::uint64_t bytes) {
   const bool parks = move == Move::kToHost;
-  const std::string stays = parks ? "; stays on the card" : "; stays parked";
+  const bool in_part = place == Place::kHost || place == Place::kWaiting;
+  const std::string on_card = in_part ? "; the rest stays on the card" : "; stays on the card";
+  const std::string stays = parks ? on_card : "; stays parked";
   const std::string again = parks ? "park it again" : "unpark it again";
   switch (refusal) {
     case Refusal::kNothing:

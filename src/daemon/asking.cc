@@ -52,10 +52,11 @@ void survive_cut_files() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
-bool ask_to_move(const host::JobInfo& job, const host::JobMember& member, ledger::Move move) {
+bool ask_to_move(const host::JobInfo& job, const host::JobMember& member, ledger::Move move,
+                 const ledger::Amount& amount) {
   return write_into(job, [&](wire::Job& mapped) {
     if (!(ledger::owner_of(mapped, member.slot) == member.owner)) return false;
-    ledger::ask(mapped.parking[member.slot], move);
+    ledger::ask(mapped.parking[member.slot], move, amount);
     return true;
   });
 }

@@ -21,7 +21,7 @@ void survive_cut_files();
 
 // False: the file is gone, changed or cut short, or somebody else sits in the slot.
 [[nodiscard]] bool ask_to_move(const host::JobInfo& job, const host::JobMember& member,
-                               ledger::Move move);
+                               ledger::Move move, const ledger::Amount& amount);
 // Whether the job waits to be admitted, for those who look.
 [[nodiscard]] bool write_waiting(const host::JobInfo& job);
 [[nodiscard]] bool write_admitted(const host::JobInfo& job, const std::vector<Terms>& terms);

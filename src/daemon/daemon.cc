@@ -159,7 +159,7 @@ void Daemon::look() {
 void Daemon::carry_out(const MoveOrder& order) {
   const Found found = find(sight_, order.who);
   if (!found) return;
-  if (ask_to_move(*found.job, *found.member, order.move)) {
+  if (ask_to_move(*found.job, *found.member, order.move, order.amount)) {
     log_.info(order.line);
   } else {
     log_.error("job " + say_job(*found.job) + " could not be asked: its file is not what it was");

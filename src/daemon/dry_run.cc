@@ -17,7 +17,8 @@ std::string memory_text(const Sight& sight, const Policy& policy, const JobInfo&
   if (job.stays) return "its memory stays (--no-park)";
   std::uint64_t idle = 0, at_work = 0, parked = 0;
   for (const JobMember& member : job.members) {
-    const std::uint64_t bytes = member.place == wire::Place::kCard ? movable_of(member) : 0;
+    const bool moves = member.place == wire::Place::kParking;
+    const std::uint64_t bytes = moves ? 0 : movable_of(member);
     (idles(sight, policy, member) ? idle : at_work) += bytes;
     parked += member.parked;
   }

@@ -12,6 +12,7 @@ namespace {
 
 using wire::DaemonAsk;
 using wire::Place;
+using wire::Refusal;
 
 ledger::Move move_of(DaemonAsk ask) {
   return ask == DaemonAsk::kPark ? ledger::Move::kToHost : ledger::Move::kToCard;
@@ -55,10 +56,10 @@ std::vector<OrderResult> Orders::add(const Sight& sight, const Caller& caller,
               {}};
   const ledger::Move move = move_of(request.ask);
   for (const host::JobMember& member : job->members) {
-    if (member.place == Place::kNone || is_there(move, member.place)) continue;
-    const std::uint64_t bytes =
-        member.parked + (move == ledger::Move::kToHost ? movable_of(member) : 0);
-    if (!ask_to_move(*job, member, move)) continue;
+    const std::uint64_t more = move == ledger::Move::kToHost ? movable_of(member) : 0;
+    if (member.place == Place::kNone || (is_there(move, member.place) && more == 0)) continue;
+    const std::uint64_t bytes = member.parked + more;
+    if (!ask_to_move(*job, member, move, {})) continue;
     order.open.push_back({key_of(*job, member), bytes, member.times});
   }
   open_.push_back(std::move(order));
@@ -73,9 +74,12 @@ void Orders::judge(const Sight& sight, Order* order) {
   std::erase_if(order->open, [&](const One& one) {
     const Found found = find(sight, one.who);
     const bool over = order->deadline_ns <= sight.now_ns;
-    const bool parked_since =
-        found && order->ask == DaemonAsk::kPark && found.member->times != one.times_before;
-    if (found && (is_there(move_of(order->ask), found.member->place) || parked_since)) {
+    const bool parks = order->ask == DaemonAsk::kPark;
+    const bool parked_since = found && parks && found.member->times != one.times_before;
+    // Who was asked for the rest may have refused, or hold nothing more that moves.
+    const bool waits =
+        found && parks && (found.member->asked || found.member->refusal > Refusal::kNothing);
+    if (found && (parked_since || (is_there(move_of(order->ask), found.member->place) && !waits))) {
       ++order->moved;
       order->bytes += one.bytes;
       return true;

@@ -26,9 +26,10 @@ constexpr std::uint64_t kAnswer_ns = 10'000 * kMs;
 constexpr std::uint64_t kAgain_ns = 5000 * kMs;
 // A process that waits asks by itself; one that has not for so long is told when there is room.
 constexpr std::uint64_t kSilent_ns = 1000 * kMs;
-// A turn is this many times as long as the moves that it costs: nine tenths of the time are work,
-// or more.
-constexpr std::uint64_t kMovesATurn = 10;
+// Who gives, gives so much more than is missing, or this part of the card, so that an asker which
+// grows a little later does not cost another move each time.
+constexpr std::uint64_t kMore = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMorePart = 16;
 
 template <typename Map, typename Keep>
 void keep_if(Map* map, Keep keep) {
@@ -128,14 +129,16 @@ void Room::judge_asked(const Sight& sight, RoomPlan* plan) {
   std::erase_if(asked_, [&](const auto& entry) {
     const auto& [key, asked] = entry;
     const JobMember& member = *find(sight, key).member;
-    const bool there = is_there(asked.move, member.place);
-    // Parked, and wanted again since.
-    const bool was_parked = asked.move == Move::kToHost && member.times != asked.times_before;
-    if (there || was_parked) return true;
+    const bool parks = asked.move == Move::kToHost;
+    // Parked, wherever its memory is since.
+    if (parks ? member.times != asked.times_before : is_there(asked.move, member.place)) {
+      return true;
+    }
     const bool moves = member.place == Place::kParking || member.place == Place::kRestoring;
     const bool late = asked.at_ns + kAnswer_ns < sight.now_ns && !moves;
     if ((member.asked || moves) && !late) return false;
-    if (asked.move == Move::kToHost) {
+    // Without a refusal, what it had idle was enough.
+    if (parks && (late || member.refusal != wire::Refusal::kNone)) {
       refused_until_[key] = sight.now_ns + kAgain_ns;
       plan->lines.push_back("not parked: " + asked.what + ": " +
                             refusal_text(late ? wire::Refusal::kNone : member.refusal));
@@ -188,15 +191,16 @@ std::vector<Room::Asker> Room::askers(const Sight& sight) {
     list.push_back({&request, found, standing_of_(found.job->uid),
                     is_within_reserve(sight, found, request), waits_[request.who].since_ns});
   }
-  // A promise before a wish; then who matters more; then who waits longest.
-  std::stable_sort(list.begin(), list.end(), [](const Asker& a, const Asker& b) {
-    if (a.within_reserve != b.within_reserve) return a.within_reserve;
-    if (a.standing.priority != b.standing.priority) {
-      return a.standing.priority > b.standing.priority;
-    }
-    return a.since_ns < b.since_ns;
-  });
+  std::stable_sort(list.begin(), list.end(), comes_before);
   return list;
+}
+
+// A promise before a wish; then who matters more; then who waits longest.
+bool Room::comes_before(const Asker& a, const Asker& b) {
+  if (a.within_reserve != b.within_reserve) return a.within_reserve;
+  if (a.standing.priority != b.standing.priority) return a.standing.priority > b.standing.priority;
+  if (a.since_ns != b.since_ns) return a.since_ns < b.since_ns;
+  return a.request->who < b.request->who;
 }
 
 RoomPlan Room::look(const Sight& sight) {
@@ -211,8 +215,7 @@ RoomPlan Room::look(const Sight& sight) {
     purse.free = static_cast<std::int64_t>(card.free) -
                  static_cast<std::int64_t>(promised_on(sight, card.uuid));
     for (const auto& [key, asked] : asked_) {
-      if (asked.move != Move::kToHost) continue;
-      purse.coming += static_cast<std::int64_t>(share_on(find(sight, key), card.uuid).movable);
+      purse.coming += static_cast<std::int64_t>(coming_from(find(sight, key), asked, card.uuid));
     }
   }
   for (const Asker& asker : askers(sight)) {
@@ -248,11 +251,15 @@ void Room::grant(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan*
     if (wait != waits_.end()) wait->second.since_ns = sight.now_ns;
     return;
   }
-  order(sight, asker.found, Move::kToCard,
+  order(sight, asker.found, Move::kToCard, {},
         "restoring job " + say_job(*asker.found.job) + ": " + format_bytes(request.bytes), plan);
 }
 
 void Room::serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan* plan) {
+  const auto asked = asked_.find(asker.request->who);
+  const bool gives = asked != asked_.end() && asked->second.move == Move::kToHost;
+  // What it waits for is more from now on.
+  if (gives && asker.found.member->place != Place::kCard) return;
   const auto wanted = static_cast<std::int64_t>(asker.request->bytes);
   if (purse->free >= wanted) {
     grant(sight, asker, purse, plan);
@@ -290,102 +297,33 @@ void Room::serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan*
       if (!needed) found -= bytes;
       giver = needed ? giver + 1 : chosen.erase(giver);
     }
-    take_from(sight, asker, chosen, purse, plan);
+    take_from(sight, asker, chosen, missing, purse, plan);
   }
   purse->free -= wanted;
 }
 
 void Room::take_from(const Sight& sight, const Asker& asker, const std::vector<Giver>& chosen,
-                     Purse* purse, RoomPlan* plan) {
+                     std::int64_t missing, Purse* purse, RoomPlan* plan) {
+  const std::string& uuid = asker.request->uuid;
+  const probe::Card* card = find_card(sight, uuid);
+  const std::uint64_t more = card == nullptr ? 0 : std::min(kMore, card->capacity() / kMorePart);
   for (const Giver& giver : chosen) {
     const JobMember& member = *giver.found.member;
     std::string why = "at work";
     if (giver.idle) why = "idle " + host::say_ms((sight.now_ns - member.idle_ns) / kMs);
+    if (is_there(Move::kToHost, member.place)) why = "parked in part";
     if (giver.free_ns != 0) why = "its turn is over";
     const JobInfo& job = *giver.found.job;
-    order(sight, giver.found, Move::kToHost,
+    const std::uint64_t bytes = std::min(
+        giver.bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(missing, 0)) + more);
+    order(sight, giver.found, Move::kToHost, {bytes, job.devices[device_on(job, uuid)].account},
           "parked job " + job.id + " (" + probe::user_name(job.uid) + ", " + why +
-              "): " + format_bytes(giver.bytes) + " for job " + asker.found.job->id + "'s " +
+              "): " + format_bytes(bytes) + " for job " + asker.found.job->id + "'s " +
               format_bytes(asker.request->bytes),
           plan);
-    purse->coming += static_cast<std::int64_t>(giver.bytes);
+    missing -= static_cast<std::int64_t>(bytes);
+    purse->coming += static_cast<std::int64_t>(bytes);
   }
-}
-
-bool Room::may_give(const Sight& sight, const Asker& asker, const Found& giver) const {
-  const JobMember& member = *giver.member;
-  const ProcessKey key = key_of(*giver.job, member);
-  if (!giver.job->elastic || giver.job->stays || key == asker.request->who) return false;
-  if (member.place != Place::kCard || asked_.count(key) != 0) return false;
-  const auto refused = refused_until_.find(key);
-  if (refused != refused_until_.end() && refused->second > sight.now_ns) return false;
-  return share_on(giver, asker.request->uuid).movable != 0;
-}
-
-std::uint64_t Room::turn_end(const Asker& asker, const Found& holder) const {
-  const auto let_in = let_in_ns_.find(key_of(*holder.job, *holder.member));
-  const std::uint64_t begin =
-      std::max({asker.since_ns, holder.member->since_ns,
-                let_in == let_in_ns_.end() ? std::uint64_t{0} : let_in->second});
-  const std::uint64_t moves_ns = (holder.member->move_us + asker.found.member->move_us) * 1000;
-  return begin + std::max(policy_->quantum_ms() * kMs, kMovesATurn * moves_ns);
-}
-
-// Who could give, in the order in which they are asked to.
-std::vector<Room::Giver> Room::givers(const Sight& sight, const Asker& asker) const {
-  std::vector<Giver> idle, above, at_work;
-  const std::string& uuid = asker.request->uuid;
-  for (const JobInfo& job : sight.jobs) {
-    const Standing standing = standing_of_(job.uid);
-    const bool own = job.uid == asker.found.job->uid;
-    for (const JobMember& member : job.members) {
-      const Found found{&job, &member};
-      if (!may_give(sight, asker, found)) continue;
-      Giver giver{found, share_on(found, uuid).movable, standing.priority, member.idle_ns, 0,
-                  false};
-      giver.idle = idles(sight, *policy_, member);
-      const bool is_above = settled_on(job, uuid) > admissions_->reserve_of(job, uuid);
-      if (giver.idle && (own || asker.standing.may_park != MayPark::kOwn)) {
-        idle.push_back(giver);
-      } else if (asker.within_reserve && (is_above || giver.idle)) {
-        // A reserve is kept whoever holds the memory: that was the price of being admitted.
-        above.push_back(giver);
-      } else if ((own || asker.standing.may_park == MayPark::kAny) &&
-                 standing.priority <= asker.standing.priority) {
-        giver.age = member.since_ns;
-        giver.free_ns = turn_end(asker, found);
-        at_work.push_back(giver);
-      }
-    }
-  }
-  const auto in_order = [](std::vector<Giver>* list) {
-    std::stable_sort(list->begin(), list->end(), [](const Giver& a, const Giver& b) {
-      return a.priority != b.priority ? a.priority < b.priority : a.age < b.age;
-    });
-  };
-  for (auto* list : {&idle, &above, &at_work}) in_order(list);
-  idle.insert(idle.end(), above.begin(), above.end());
-  idle.insert(idle.end(), at_work.begin(), at_work.end());
-  std::uint64_t left = host_memory_left(sight);
-  std::erase_if(idle, [&](const Giver& giver) {
-    if (giver.bytes > left) return true;
-    left -= giver.bytes;
-    return false;
-  });
-  return idle;
-}
-
-std::uint64_t Room::host_memory_left(const Sight& sight) const {
-  std::uint64_t parked = 0;
-  for (const JobInfo& job : sight.jobs) {
-    for (const JobMember& member : job.members) parked += member.parked;
-  }
-  for (const auto& [key, asked] : asked_) {
-    const Found found = find(sight, key);
-    if (!found || asked.move != Move::kToHost || found.member->place != Place::kCard) continue;
-    parked += movable_of(*found.member);
-  }
-  return policy_->host_memory() > parked ? policy_->host_memory() - parked : 0;
 }
 
 // Jobs that asked for it themselves.
@@ -401,7 +339,7 @@ void Room::park_idle(const Sight& sight, RoomPlan* plan) {
       if (member.idle_ns + job.park_after_ms * kMs > sight.now_ns) continue;
       const std::uint64_t bytes = movable_of(member);
       if (bytes == 0 || bytes > host_memory_left(sight)) continue;
-      order(sight, {&job, &member}, Move::kToHost,
+      order(sight, {&job, &member}, Move::kToHost, {},
             "parked job " + say_job(job) + ": " + format_bytes(bytes) + ", idle " +
                 host::say_ms((sight.now_ns - member.idle_ns) / kMs) + ", as it was started to be",
             plan);
@@ -409,11 +347,17 @@ void Room::park_idle(const Sight& sight, RoomPlan* plan) {
   }
 }
 
-void Room::order(const Sight& sight, const Found& found, Move move, const std::string& line,
-                 RoomPlan* plan) {
+void Room::order(const Sight& sight, const Found& found, Move move, const ledger::Amount& amount,
+                 const std::string& line, RoomPlan* plan) {
   const ProcessKey key = key_of(*found.job, *found.member);
-  asked_[key] = {sight.now_ns, move, found.member->times, "job " + say_job(*found.job)};
-  plan->moves.push_back({key, move, line});
+  asked_[key] = {sight.now_ns, move, amount, found.member->times, "job " + say_job(*found.job)};
+  plan->moves.push_back({key, move, amount, line});
+  if (move == Move::kToCard || found.member->place == Place::kCard) return;
+  // What it asks for is not all any more.
+  for (const RoomRequest& request : requests_) {
+    if (!(request.who == key) || request.number == 0) continue;
+    plan->decisions.push_back({request.number, Verdict::kLater, "it gives more first; ask again"});
+  }
 }
 
 }  // namespace vram::daemon

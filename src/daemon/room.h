@@ -4,10 +4,12 @@
 //
 // A request is granted when the card shows as free what it asks for, beside what was promised to
 // others who have not taken it yet: no byte is promised twice. Until then memory is moved to the
-// host, as little as will do: first what idles, of lower priority and of longest idleness first;
-// for a process within its job's reserve also what jobs hold above theirs; and, in turns, what is
-// at work. Who was let in keeps its turn for a quantum, so that nothing is moved back and forth
-// faster than it is used.
+// host, as little as will do: of as few processes as have enough, and of those what is missing and
+// a little more. First what idles, of lower priority first, and then of who is parked in part and
+// of longest idleness; for a process within its job's reserve also what jobs hold above theirs;
+// and, in turns, what is at work. Who was let in keeps its turn for a quantum, so that nothing is
+// moved back and forth faster than it is used. Who is parked in part gives what it still has only
+// to those whose requests come before its own.
 //
 // Nothing here does anything: look() says what is to be done. Everything is rebuilt from what is
 // seen and from requests that come again, except promises, which are seconds old at most.
@@ -41,7 +43,8 @@ struct RoomDecision {
 struct MoveOrder {
   ProcessKey who;
   ledger::Move move = ledger::Move::kToHost;
-  std::string line;  // for the log, once it is done
+  ledger::Amount amount;  // to the host
+  std::string line;       // for the log, once it is done
 };
 
 struct Turn {
@@ -83,6 +86,7 @@ class Room {
   struct Asked {
     std::uint64_t at_ns = 0;
     ledger::Move move = ledger::Move::kToHost;
+    ledger::Amount amount;
     std::uint32_t times_before = 0;  // that it was parked
     std::string what;                // "job k3fa (alice)"
   };
@@ -91,7 +95,7 @@ class Room {
   };
   struct Giver {
     Found found;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // at most
     std::int64_t priority = 0;
     std::uint64_t age = 0;      // order among equals: the smaller the earlier
     std::uint64_t free_ns = 0;  // its turn ends then; 0: it has none
@@ -118,12 +122,15 @@ class Room {
   void grant(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan* plan);
   std::vector<Giver> givers(const Sight& sight, const Asker& asker) const;
   bool may_give(const Sight& sight, const Asker& asker, const Found& giver) const;
+  static bool comes_before(const Asker& a, const Asker& b);
+  bool waits_before(const Sight& sight, const Found& giver, const Asker& asker) const;
   std::uint64_t turn_end(const Asker& asker, const Found& holder) const;
   void take_from(const Sight& sight, const Asker& asker, const std::vector<Giver>& chosen,
-                 Purse* purse, RoomPlan* plan);
+                 std::int64_t missing, Purse* purse, RoomPlan* plan);
   void park_idle(const Sight& sight, RoomPlan* plan);
-  void order(const Sight& sight, const Found& found, ledger::Move move, const std::string& line,
-             RoomPlan* plan);
+  void order(const Sight& sight, const Found& found, ledger::Move move,
+             const ledger::Amount& amount, const std::string& line, RoomPlan* plan);
+  std::uint64_t coming_from(const Found& found, const Asked& asked, const std::string& uuid) const;
   std::uint64_t host_memory_left(const Sight& sight) const;
   std::uint64_t remaining(const Sight& sight, const Promise& promise) const;
   bool is_within_reserve(const Sight& sight, const Found& asker, const RoomRequest& request) const;

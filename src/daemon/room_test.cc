@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 namespace vram::daemon {
 namespace {
 
@@ -85,6 +88,24 @@ class RoomTest : public testing::Test {
     m.since_ns = sight_.now_ns;
     ++m.times;
   }
+  void gives(const std::string& id, std::uint64_t gib) {
+    host::JobMember& m = member(id);
+    const std::uint64_t bytes = gib * kGiB;
+    sight_.cards[0].free += bytes;
+    m.parked += bytes;
+    m.shares[0] = {m.shares[0].settled - bytes, m.shares[0].movable - bytes};
+    m.place = Place::kHost;
+    m.asked = false;
+    m.since_ns = sight_.now_ns;
+    ++m.times;
+  }
+  std::uint64_t asked_bytes(const std::string& id) {
+    for (const MoveOrder& order : plan_.moves) {
+      if (order.who == key(id)) return order.amount.bytes;
+    }
+    ADD_FAILURE() << id << " was not asked";
+    return 0;
+  }
   void takes(const std::string& id, std::uint64_t gib) {
     host::JobMember& m = member(id);
     m.shares[0].settled += gib * kGiB;
@@ -152,6 +173,170 @@ TEST_F(RoomTest, WhatIsOnItsWayOutIsCountedOnce) {
   parked("idle");
   look();
   EXPECT_EQ(granted(), 1u);
+}
+
+TEST_F(RoomTest, WhatIsMissingAndALittleMoreIsTakenOfALargeOne) {
+  add_job("idle", 20, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  add_job("b", 1, Does::kWork);
+  ask("a", 9);
+  EXPECT_EQ(look(), Ids{"idle"});
+  EXPECT_EQ(asked_bytes("idle"), 8 * kGiB) << "2 are free";
+  ask("b", 1);
+  EXPECT_EQ(look(), Ids{}) << "the little more is on its way";
+  member("idle").place = Place::kParking;
+  EXPECT_EQ(look(), Ids{});
+  member("idle").place = Place::kCard;
+  gives("idle", 8);
+  look();
+  EXPECT_EQ(granted(), 2u);
+}
+
+TEST_F(RoomTest, OfWhoWasAskedOnlyThePartIsOnItsWay) {
+  add_job("idle", 12, Does::kIdle);
+  add_job("other", 8, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  add_job("b", 1, Does::kWork);
+  ask("a", 5);
+  EXPECT_EQ(look(), Ids{"idle"});
+  EXPECT_EQ(asked_bytes("idle"), 4 * kGiB);
+  sight_.now_ns += kSecond / 10;
+  ask("b", 8);
+  EXPECT_EQ(look(), Ids{"other"});
+}
+
+TEST_F(RoomTest, OfASmallCardTheLittleMoreIsASmallPart) {
+  sight_.cards[0].total = sight_.cards[0].free = 4 * kGiB;
+  add_job("idle", 3, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  ask("a", 1);
+  EXPECT_EQ(look(), Ids{"idle"});
+  EXPECT_EQ(asked_bytes("idle"), kGiB + kGiB / 4);
+}
+
+TEST_F(RoomTest, OfSeveralTheLastGivesThePart) {
+  add_job("older", 8, Does::kIdle);
+  add_job("younger", 12, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  ask("a", 17);
+  EXPECT_EQ(look(), (Ids{"older", "younger"}));
+  EXPECT_EQ(asked_bytes("older"), 8 * kGiB);
+  EXPECT_EQ(asked_bytes("younger"), 7 * kGiB);
+}
+
+TEST_F(RoomTest, WhoIsParkedInPartGivesTheRestBeforeAnotherOneMoves) {
+  add_job("idle", 10, Does::kIdle);
+  add_job("part", 12, Does::kWork);
+  add_job("a", 1, Does::kWork);
+  member("part").place = Place::kHost;
+  member("part").parked = 5 * kGiB;
+  member("part").idle_ns = sight_.now_ns - 5 * kSecond;
+  ask("a", 9);
+  EXPECT_EQ(look(), Ids{"part"});
+  EXPECT_EQ(asked_bytes("part"), 9 * kGiB);
+  EXPECT_EQ(look(), Ids{}) << "it is where it was, and has not given it yet";
+  EXPECT_EQ(granted(), 0u);
+  gives("part", 9);
+  look();
+  EXPECT_EQ(granted(), 1u);
+}
+
+TEST_F(RoomTest, OneParkedInPartThatRefusesTheRestIsLeftAloneForAWhile) {
+  add_job("part", 20, Does::kWork);
+  add_job("a", 1, Does::kWork);
+  member("part").place = Place::kHost;
+  ask("a", 9);
+  EXPECT_EQ(look(), Ids{"part"});
+  member("part").asked = false;
+  member("part").refusal = wire::Refusal::kHostMemory;
+  EXPECT_EQ(look(), Ids{});
+  sight_.now_ns += 6 * kSecond;
+  EXPECT_EQ(look(), Ids{"part"});
+}
+
+TEST_F(RoomTest, WhoWaitsLongerKeepsWhatItStillHas) {
+  add_job("first", 12, Does::kWork);
+  add_job("second", 11, Does::kWork);
+  for (const char* id : {"first", "second"}) {
+    member(id).place = Place::kWaiting;
+    member(id).parked = 4 * kGiB;
+  }
+  ask("first", 4);
+  sight_.now_ns += kSecond / 10;
+  ask("second", 4);
+  EXPECT_EQ(look(), Ids{"second"}) << "for the first, and not the other way round";
+  EXPECT_EQ(asked_bytes("second"), 4 * kGiB);
+  ASSERT_EQ(granted(), 1u);
+  EXPECT_EQ(plan_.decisions[0].number, 2u);
+  EXPECT_EQ(plan_.decisions[0].verdict, wire::Verdict::kLater) << "what it asks for is more now";
+  sight_.now_ns += kSecond / 10;
+  gives("second", 4);
+  look();
+  ASSERT_EQ(granted(), 1u);
+  EXPECT_EQ(plan_.decisions[0].verdict, wire::Verdict::kGranted);
+  sight_.now_ns += kSecond / 10;
+  ask("second", 8);
+  EXPECT_EQ(look(), Ids{}) << "the first has not taken what it was promised yet";
+}
+
+TEST_F(RoomTest, WhoIsToGiveMoreOfOneCardIsNotLetInOnAnother) {
+  add_job("a", 1, Does::kWork);
+  add_job("part", 20, Does::kWork);
+  sight_.cards.push_back(sight_.cards[0]);
+  sight_.cards[1].uuid = "GPU-other";
+  sight_.cards[1].free = 24 * kGiB;
+  host::JobDevice other;
+  other.account = 1;
+  other.card.uuid = "GPU-other";
+  sight_.jobs[1].devices.push_back(other);
+  member("part").shares.push_back({});
+  member("part").place = Place::kWaiting;
+  member("part").parked = 4 * kGiB;
+  ask("a", 9);
+  sight_.now_ns += kSecond / 10;
+  EXPECT_EQ(room_.add(sight_, {++number_, key("part"), "GPU-other", 4 * kGiB, sight_.now_ns,
+                               sight_.now_ns + kSecond}),
+            "");
+  EXPECT_EQ(look(), Ids{"part"});
+  ASSERT_EQ(granted(), 1u);
+  EXPECT_EQ(plan_.decisions[0].verdict, wire::Verdict::kLater);
+}
+
+TEST_F(RoomTest, OneParkedInPartWaitsForNoMoreThanWhatIsAway) {
+  add_job("part", 10, Does::kWork);
+  add_job("other", 12, Does::kWork);
+  member("part").place = Place::kWaiting;
+  member("part").parked = 2 * kGiB;
+  sight_.now_ns += 2 * kSecond;
+  EXPECT_EQ(look(), Ids{"part"});
+  EXPECT_EQ(plan_.moves[0].move, ledger::Move::kToCard);
+}
+
+TEST_F(RoomTest, WhatParkedMemoryMayTakeOfTheHostIsNotExceededByALittleMore) {
+  std::ofstream(testing::TempDir() + "room_test.toml") << "host_memory = \"10GiB\"\n";
+  policy_ = *read_policy(testing::TempDir() + "room_test.toml");
+  std::remove((testing::TempDir() + "room_test.toml").c_str());
+  add_job("part", 6, Does::kIdle);
+  add_job("idle", 16, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  member("part").place = Place::kHost;
+  member("part").parked = 3 * kGiB;
+  member("part").shares[0].movable = 0;
+  ask("a", 8);
+  EXPECT_EQ(look(), Ids{"idle"});
+  EXPECT_EQ(asked_bytes("idle"), 7 * kGiB);
+  ask("a", 1);
+  EXPECT_EQ(look(), Ids{}) << "nothing is left beside what was asked for";
+}
+
+TEST_F(RoomTest, WhatGaveEnoughWithoutAMoveMayBeAskedAgainAtOnce) {
+  add_job("trims", 20, Does::kIdle);
+  add_job("a", 1, Does::kWork);
+  ask("a", 10);
+  EXPECT_EQ(look(), Ids{"trims"});
+  member("trims").asked = false;
+  EXPECT_EQ(look(), Ids{"trims"});
+  EXPECT_EQ(plan_.lines, std::vector<std::string>{});
 }
 
 TEST_F(RoomTest, WhoWaitsLongestIsServedFirstAndNobodyTakesItsRoom) {

@@ -49,13 +49,8 @@ bool is_there(ledger::Move move, wire::Place place) {
   return place == wire::Place::kHost || place == wire::Place::kWaiting;
 }
 
-std::uint64_t movable_of(const host::JobMember& member) {
-  std::uint64_t bytes = 0;
-  for (const host::JobShare& share : member.shares) bytes += share.movable;
-  return bytes;
-}
-
 bool idles(const Sight& sight, const Policy& policy, const host::JobMember& member) {
+  if (is_there(ledger::Move::kToHost, member.place)) return true;
   return member.idle_ns != 0 && member.idle_ns + policy.idle_after_ms() * kMs <= sight.now_ns;
 }
 

@@ -56,9 +56,7 @@ std::uint64_t settled_on(const host::JobInfo& job, const std::string& uuid);
 
 // Where the memory is once it has been moved so.
 bool is_there(ledger::Move move, wire::Place place);
-// What could be moved, on all cards.
-std::uint64_t movable_of(const host::JobMember& member);
-// For long enough to be moved for others.
+// For long enough to be moved for others; who is parked in part does not work either.
 bool idles(const Sight& sight, const Policy& policy, const host::JobMember& member);
 
 std::string say_job(const host::JobInfo& job);  // "k3fa (alice)"

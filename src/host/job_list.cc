@@ -266,6 +266,12 @@ void read_folder(const StateFolder& folder, JobList* list) {
 
 }  // namespace
 
+std::uint64_t movable_of(const JobMember& member) {
+  std::uint64_t bytes = 0;
+  for (const JobShare& share : member.shares) bytes += share.movable;
+  return bytes;
+}
+
 std::string format_uuid(const std::uint8_t* bytes) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {

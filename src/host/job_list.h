@@ -68,6 +68,9 @@ struct JobMember {
   std::vector<JobShare> shares;                          // one a device of the job
 };
 
+// What could be moved, on all cards.
+std::uint64_t movable_of(const JobMember& member);
+
 struct JobInfo {
   std::string path, id, name, command;
   std::uint32_t uid = 0;

@@ -28,7 +28,7 @@ class Room(DaemonTest):
         self.assertEqual((verdict, [self.place(name) for name in ("younger", "middle", "oldest")]),
                          ("granted", ["card", "card", "parked"]))
         job, asker = self.job("oldest")["id"], self.job("asker")["id"]
-        self.assertRegex(self.log(), rf"vramd: parked job {job} \([\w-]+, idle 9\d s\): 6GiB for job {asker}'s 7GiB\n")
+        self.assertRegex(self.log(), rf"vramd: parked job {job} \([\w-]+, idle 9\d s\): 3GiB for job {asker}'s 7GiB\n")
 
     def test_one_that_gives_enough_alone_is_parked_alone(self):
         self.start_daemon()

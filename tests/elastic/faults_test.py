@@ -22,6 +22,8 @@ STEPS = {
 # A fault that comes every n-th call must let something through; a step is called this often in a move at most.
 TRIES = 200
 CYCLES_OF_A_PROGRAM = 25
+# src/wire/job_layout.h: it has nothing more that could be moved.
+NOTHING = 1
 # Beyond the memory that the host keeps for the next time.
 RSS_SLACK = 96 * MIB
 
@@ -57,6 +59,15 @@ class Faults(ElasticTest):
             self.seen["refused: " + told[0]["refusal"]] += 1
         self.fail(f"{verb} {name}: never, after {TRIES} tries: {told}")
 
+    def until_part_is_gone(self, size, name):
+        """A part, and more of it: what the daemon does."""
+        for _ in range(TRIES):
+            refusal = self.take_part(size, name)
+            self.seen["a part" if refusal == 0 else "a part, refused"] += 1
+            if refusal in (0, NOTHING):
+                return
+        self.fail(f"a part of {name}: never, after {TRIES} tries: {refusal}")
+
     def start_program(self, faults):
         self.number += 1
         name = f"job{self.number}"
@@ -85,7 +96,10 @@ class Faults(ElasticTest):
             self.until_ok(scene, f"fill {chance.choice(names)}")
 
     def cycle(self, scene, name, chance, names):
-        self.until_moved("park", name)
+        for _ in range(chance.choice((0, 0, 1, 2))):
+            self.until_part_is_gone(chance.randrange(1, 8) * 2 * MIB, name)
+        if chance.random() < 0.7:
+            self.until_moved("park", name)
         if chance.random() < 0.4:
             self.until_moved("unpark", name)
         self.change(scene, chance, names)
@@ -100,6 +114,7 @@ class Faults(ElasticTest):
         for kind, size in KINDS.items():
             self.until_ok(scene, f"take {kind} {kind} {size}")
             names.append(kind)
+        self.until_moved("park", name)
         self.cycle(scene, name, chance, names)
         pid = self.process_of(name)["pid"]
         memory = self.memory_of(pid)

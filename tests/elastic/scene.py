@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from command import BUILD, VRAM, CommandTest, main  # noqa: F401, main is the tests'
 
 SCENE = os.path.join(BUILD, "tests", "elastic", "scene")
+TAKE_PART = os.path.join(BUILD, "tests", "elastic", "take_part")
 CARD = "1x4GiB"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # Whatever is asked of a process has come to its end by then, on a loaded machine too.
@@ -131,6 +132,13 @@ class ElasticTest(CommandTest):
         told, = self.move("unpark", name)
         self.assertEqual((told["outcome"], told["place"]), ("restored", "card"), told)
         return told
+
+    def take_part(self, size, name="job"):
+        """Asks the one process of the job to park so many bytes, as the daemon does; its refusal (wire::Refusal), 0: none."""
+        job, = (job for job in self.jobs() if job["name"] == name)
+        path = os.path.join(self.state, job["id"] + ".job")
+        asked = subprocess.run([TAKE_PART, path, str(size)], stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True)
+        return int(asked.stdout)
 
     def assert_nothing_left(self):
         """No job, no file of one, nothing on the card: waited for, since the dead are reaped when somebody looks."""

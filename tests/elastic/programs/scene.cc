@@ -9,6 +9,7 @@
 //   many NAME COUNT BYTES    blocks of cuMemAlloc, NAME0 and on
 //   fill NAME                with another pattern
 //   give NAME | give all
+//   keep                     what is freed of stream-ordered memory stays the default pool's
 //   check                    every byte and every answer about every address
 //   ids                      the driver's identity of every block
 //   left                     what cuMemGetInfo says: free, total
@@ -114,6 +115,16 @@ Answer give(std::istream& words) {
     blocks.erase(blocks.begin());
   }
   return {};
+}
+
+Answer keep() {
+  CUmemoryPool pool = nullptr;
+  cuuint64_t everything = ~cuuint64_t{0};
+  CUresult result = cuDeviceGetDefaultMemPool(&pool, 0);
+  if (result == CUDA_SUCCESS) {
+    result = cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything);
+  }
+  return {name_of(result), ""};
 }
 
 Answer check() {
@@ -293,6 +304,7 @@ const std::map<std::string, Command>& commands() {
                                                   {"many", many},
                                                   {"fill", fill},
                                                   {"give", give},
+                                                  {"keep", plain(keep)},
                                                   {"check", plain(check)},
                                                   {"ids", plain(ids)},
                                                   {"left", plain(left)},

@@ -3,10 +3,12 @@
 #include "interpose/gated.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -35,6 +37,7 @@ struct Asked {
   bool inside = false;    // of the gate
 };
 Asked asked;
+std::function<void()> meanwhile;  // once, while the driver works
 std::atomic<bool> waits_outside{false};
 
 // Differs from place to place.
@@ -55,17 +58,26 @@ bool is_argument(const T& given, std::size_t place) {
   return std::memcmp(both.data(), both.data() + 1, sizeof both / 2) == 0;
 }
 
+bool is_inside() {
+  const bool shuts = Gate::close(0);
+  Gate::open();
+  return !shuts;
+}
+
 template <auto kSlot>
 struct Fake;
 
 template <typename... Args, CUresult (*Real::*kSlot)(Args...)>
 struct Fake<kSlot> {
   static CUresult answer(Args... args) {
-    asked.inside = !Gate::close(0);
-    Gate::open();
     std::size_t place = 0;
     asked.as_given = (is_argument(args, place++) && ...);
     ++asked.times;
+    if (meanwhile) {
+      std::exchange(meanwhile, nullptr)();
+    } else {
+      asked.inside = is_inside();
+    }
     return kAnswer;
   }
   static void install() { real.*kSlot = answer; }
@@ -148,6 +160,65 @@ TEST_F(Gated, CallsWaitAtAShutGateAndGoOnWhenItOpens) {
     caller.join();
     EXPECT_EQ(result, kAnswer) << row.name;
     EXPECT_TRUE(asked.times == 1 && asked.as_given && asked.inside) << row.name;
+  }
+}
+
+bool another_thread_may_enter() {
+  bool may = false;
+  std::thread([&may] {
+    may = Gate::try_enter();
+    if (may) Gate::leave();
+  }).join();
+  return may;
+}
+
+TEST_F(Gated, CallsInsideACallLeaveItInside) {
+  put_up_gate();
+  for (const Row& row : kRows) {
+    bool inside_after = false;
+    meanwhile = [&] {
+      EXPECT_TRUE(passes(row, true)) << row.name;
+      inside_after = is_inside();
+    };
+    EXPECT_EQ(row.ask(), kAnswer) << row.name;
+    EXPECT_TRUE(inside_after) << row.name;
+    EXPECT_FALSE(is_inside()) << row.name;
+  }
+}
+
+TEST_F(Gated, CallsInsideACallPassAClosingGate) {
+  put_up_gate();
+  for (const Row& row : kRows) {
+    bool closed = false;
+    std::thread closer;
+    meanwhile = [&] {
+      closer = std::thread([&closed] { closed = Gate::close(kLong_us); });
+      while (another_thread_may_enter()) std::this_thread::yield();
+      meanwhile = [] {};  // who else closes the gate would open it
+      EXPECT_EQ(row.ask(), kAnswer) << row.name;
+    };
+    EXPECT_EQ(row.ask(), kAnswer) << row.name;
+    closer.join();
+    ASSERT_TRUE(closed) << row.name << " waited at the gate, or is still inside";
+    Gate::open();
+  }
+}
+
+TEST_F(Gated, AThreadThatEndsInTheDriverIsOutside) {
+  put_up_gate();
+  for (const Row& row : kRows) {
+    meanwhile = [] { pthread_exit(nullptr); };
+    const auto ask = [](void* of) -> void* {
+      if (Gate::try_enter()) Gate::leave();  // and has a seat
+      (void)static_cast<const Row*>(of)->ask();
+      ADD_FAILURE() << "lives on";
+      return nullptr;
+    };
+    pthread_t thread{};
+    ASSERT_EQ(pthread_create(&thread, nullptr, ask, const_cast<Row*>(&row)), 0);
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+    ASSERT_TRUE(Gate::close(kLong_us)) << row.name << " is still inside";
+    Gate::open();
   }
 }
 

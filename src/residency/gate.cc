@@ -110,7 +110,7 @@ bool Gate::try_enter() {
   if (seat_ == nullptr) take_seat();
   bool inside = false;
   if (seat_ != seats_) {
-    inside = step_in(*seat_);
+    inside = step_in(*seat_, seat_->word.load(std::memory_order_relaxed));
   } else {
     seats_[0].word.fetch_add(kPass + 1, std::memory_order_seq_cst);
     inside = state_.load(std::memory_order_seq_cst) == kOpen;

@@ -99,6 +99,20 @@ std::vector<Room::Giver> Room::givers(const Sight& sight, const Asker& asker) co
   return idle;
 }
 
+std::uint64_t Room::most_from_others(const Sight& sight, const Asker& asker) const {
+  std::uint64_t bytes = 0;
+  for (const JobInfo& job : sight.jobs) {
+    const bool may = job.uid == asker.found.job->uid || asker.standing.may_park != MayPark::kOwn ||
+                     asker.within_reserve;
+    if (!job.elastic || job.stays || !may) continue;
+    for (const JobMember& member : job.members) {
+      if (key_of(job, member) == asker.request->who) continue;
+      bytes += share_on({&job, &member}, asker.request->uuid).movable;
+    }
+  }
+  return bytes;
+}
+
 // What a process that was asked to park has not given of a card yet.
 std::uint64_t Room::coming_from(const Found& found, const Asked& asked,
                                 const std::string& uuid) const {

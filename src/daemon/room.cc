@@ -24,6 +24,8 @@ constexpr std::uint64_t kSameWait_ns = 2000 * kMs;
 constexpr std::uint64_t kAnswer_ns = 10'000 * kMs;
 // What kept a process from moving (a capture, an export) seldom lasts, but lasts longer than this.
 constexpr std::uint64_t kAgain_ns = 5000 * kMs;
+// What nobody can give is waited for as long.
+constexpr std::uint64_t kHopeless_ns = 2000 * kMs;
 // A process that waits asks by itself; one that has not for so long is told when there is room.
 constexpr std::uint64_t kSilent_ns = 1000 * kMs;
 // Who gives, gives so much more than is missing, or this part of the card, so that an asker which
@@ -283,7 +285,10 @@ void Room::serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan*
     first_free_ns = giver.free_ns;
     holder = &giver;
   }
-  if (found < missing) return;  // nobody is moved in vain
+  if (found < missing) {  // nobody is moved in vain
+    refuse_if_hopeless(sight, asker, plan);
+    return;
+  }
   if (holder != nullptr) {
     turns_.push_back(
         {asker.request->uuid, holder->found.job->id, asker.found.job->id, first_free_ns});
@@ -300,6 +305,21 @@ void Room::serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan*
     take_from(sight, asker, chosen, missing, purse, plan);
   }
   purse->free -= wanted;
+}
+
+// More than there would be if everybody gave all, for longer than it takes others to come and go: a
+// program that has other ways should not wait for it. One that waits for what it had before does.
+void Room::refuse_if_hopeless(const Sight& sight, const Asker& asker, RoomPlan* plan) const {
+  const RoomRequest& request = *asker.request;
+  const probe::Card* card = find_card(sight, request.uuid);
+  if (request.number == 0 || card == nullptr || asker.found.member->place != Place::kCard) return;
+  const std::uint64_t most = card->free + most_from_others(sight, asker);
+  if (request.bytes <= most || asker.since_ns + kHopeless_ns > sight.now_ns) return;
+  const std::string text = format_bytes(request.bytes) + " on card " + std::to_string(card->index) +
+                           " is more than others could give (" + format_bytes(most) +
+                           " with what is free); use less, or end a job";
+  plan->decisions.push_back({request.number, Verdict::kNever, text});
+  plan->lines.push_back("refused job " + say_job(*asker.found.job) + ": " + text);
 }
 
 void Room::take_from(const Sight& sight, const Asker& asker, const std::vector<Giver>& chosen,

@@ -120,7 +120,10 @@ class Room {
   std::vector<Asker> askers(const Sight& sight);
   void serve(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan* plan);
   void grant(const Sight& sight, const Asker& asker, Purse* purse, RoomPlan* plan);
+  void refuse_if_hopeless(const Sight& sight, const Asker& asker, RoomPlan* plan) const;
   std::vector<Giver> givers(const Sight& sight, const Asker& asker) const;
+  // What others could give if all of them did.
+  std::uint64_t most_from_others(const Sight& sight, const Asker& asker) const;
   bool may_give(const Sight& sight, const Asker& asker, const Found& giver) const;
   static bool comes_before(const Asker& a, const Asker& b);
   bool waits_before(const Sight& sight, const Found& giver, const Asker& asker) const;

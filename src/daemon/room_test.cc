@@ -468,5 +468,45 @@ TEST_F(RoomTest, OneThatWaitsAndAsksNobodyIsToldWhenThereIsRoom) {
   EXPECT_EQ(plan_.moves[0].move, ledger::Move::kToCard);
 }
 
+TEST_F(RoomTest, WhatNobodyCouldGiveIsRefusedAfterAMoment) {
+  add_job("a", 14, Does::kWork);
+  add_job("b", 8, Does::kWork);
+  ask("a", 11);
+  EXPECT_EQ(look(), Ids{});
+  EXPECT_EQ(granted(), 0u) << "somebody may be about to end";
+  sight_.now_ns += 3 * kSecond;
+  look();
+  ASSERT_EQ(plan_.decisions.size(), 1u);
+  EXPECT_EQ(plan_.decisions[0].verdict, wire::Verdict::kNever);
+  EXPECT_EQ(
+      plan_.decisions[0].text,
+      "11GiB on card 0 is more than others could give (10GiB with what is free); use less, or "
+      "end a job");
+}
+
+TEST_F(RoomTest, WhatOthersWillGiveLaterIsWaitedFor) {
+  add_job("a", 14, Does::kWork);
+  add_job("b", 8, Does::kWork);
+  ask("a", 10);
+  look();
+  sight_.now_ns += kSecond;
+  look();
+  EXPECT_EQ(granted(), 0u) << "b has its turn";
+  sight_.now_ns += 10 * kSecond;
+  EXPECT_EQ(look(), Ids{"b"});
+  EXPECT_EQ(granted(), 0u);
+}
+
+TEST_F(RoomTest, WhoWaitsForItsOwnMemoryIsNotRefused) {
+  add_job("a", 14, Does::kWork);
+  add_job("b", 9, Does::kWork);
+  member("a").place = Place::kWaiting;
+  member("b").shares[0].movable = 0;
+  ask("a", 14);
+  sight_.now_ns += 10 * kSecond;
+  look();
+  EXPECT_EQ(granted(), 0u);
+}
+
 }  // namespace
 }  // namespace vram::daemon

@@ -107,6 +107,15 @@ class Promise(SharedCard):
         self.finish(first.process)
         self.assert_kept(self.owner())
 
+    def test_what_nobody_can_give_is_refused_soon(self):
+        """Beside a job that holds all the rest itself."""
+        alone = self.scene(name="alone")
+        self.tell(alone, f"take large block {2 * GIB}")
+        start = time.monotonic()
+        self.assertIn("OUT_OF_MEMORY", alone.ask(f"take more block {GIB}"))
+        self.assertLess(time.monotonic() - start, SOON)
+        self.assertEqual(alone.ask("check"), "ok 1")
+
 
 if __name__ == "__main__":
     main()

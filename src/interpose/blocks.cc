@@ -167,7 +167,8 @@ CUresult impossible(Call call) {
 
 // Whether the captures under way forbid this thread a call that allocates: what such a call does to
 // them it does here, too.
-CUresult forbidden_by_captures(const Account& account) {
+CUresult forbidden_by_captures(const Account& staying) {
+  const Account account = staying.moving();
   if (!may_be_capturing() || !account.try_reserve(kSlab)) return CUDA_SUCCESS;
   CUdeviceptr tried = 0;
   const CUresult result = real.cuMemAlloc_v2(&tried, 1);

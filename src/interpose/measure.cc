@@ -156,7 +156,7 @@ void measure_near_limit(Device& device, std::uint64_t bytes) {
 
 bool over_limit(const Device& device) {
   const ledger::Usage usage = device.account.usage();
-  return usage.used > usage.limit || !device.account.may_stay(0);
+  return usage.used > usage.limit;
 }
 
 void return_price(Device& device, std::uint64_t price) {

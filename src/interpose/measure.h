@@ -28,7 +28,7 @@ void measure_job(Device& device);
 // few milliseconds. Far from it, it costs a comparison.
 void measure_near_limit(Device& device, std::uint64_t bytes);
 
-// True: more is charged than the limit allows, or than may stay.
+// True: more is charged than the limit allows.
 bool over_limit(const Device& device);
 
 // A price that was charged to the context part is charged no more.

@@ -26,6 +26,8 @@ wire::RoomAnswer ask_for_room(const Device& device, std::uint64_t bytes, std::ui
 struct RoomAsked {
   std::uint64_t until_ms = 0;  // 0: not yet
   unsigned granted = 0;        // times
+  unsigned grown = 0;          // times that what stays was found to be more
+  static constexpr unsigned kMostGrown = 8;
 };
 // After an attempt to take `bytes` was refused: true when it should be made again.
 bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked);
@@ -35,17 +37,18 @@ bool room_was_made(const Device& device, std::uint64_t bytes, RoomAsked* asked);
 template <typename Attempt>
 CUresult attempt_with_room(const Device& device, const ledger::Account& account,
                            std::uint64_t bytes, Attempt attempt) {
-  if (!may_stay(device, account, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   RoomAsked asked;
   for (;;) {
+    if (!may_stay(device, account, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_SUCCESS;
     {
       const residency::Through through;
       result = attempt();
     }
-    if (result != CUDA_ERROR_OUT_OF_MEMORY || !room_was_made(device, bytes, &asked)) {
-      return result;
-    }
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    // A measurement in between found more of what stays: that is asked for anew.
+    if (!account.may_stay(bytes) && ++asked.grown <= RoomAsked::kMostGrown) continue;
+    if (!room_was_made(device, bytes, &asked)) return result;
   }
 }
 

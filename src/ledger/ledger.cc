@@ -109,7 +109,9 @@ void Account::count_fixed(std::uint64_t count, std::int64_t sign) const {
 
 bool Account::try_charge_credit(std::uint64_t bytes) const {
   add_part(wire::Part::kCredits, static_cast<std::int64_t>(bytes));
-  if (try_reserve(bytes)) {
+  // Small, and under calls that take what moves: it is not what a stay limit is for.
+  if (moving().try_reserve(bytes)) {
+    settle_down(bytes);
     commit(bytes);
     return true;
   }

@@ -99,6 +99,18 @@ class Promise(SharedCard):
         self.assertLessEqual(had * ARRAY, CARD - RESERVE - self.context())
         self.assert_kept(owner)
 
+    def test_a_context_that_grows_by_itself_refuses_nothing_while_there_is_room(self):
+        """Launches take memory that no call tells beforehand: it is found when the next call measures."""
+        owner = self.owner()
+        for number, then in enumerate((f"take large block {64 * MIB}", f"take odd block {512}", f"arrays 1 {ARRAY}", "work 2",
+                                       "contexts 1", f"take async async {64 * MIB}", f"take virtual virtual {64 * MIB}")):
+            borrower = self.scene(name=f"borrower{number}")
+            before = self.process_of(f"borrower{number}")["used"]
+            self.tell(borrower, "deep 1536", then, "deep 2048")
+            self.assertGreater(self.process_of(f"borrower{number}")["used"], before + 64 * MIB)
+            self.finish(borrower.process)
+        self.assert_kept(owner)
+
     def test_what_was_given_up_is_the_next_ones(self):
         self.scene(name="first", begin=False)
         first = self.scene(name="greedy")

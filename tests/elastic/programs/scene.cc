@@ -15,7 +15,8 @@
 //   left                     what cuMemGetInfo says: free, total
 //   work COUNT | rest        threads that launch, copy and allocate; told what they did
 //   spin MS                  keeps the card at work
-//   capture FROM TO          begins to capture a copy of one block to another of its size
+//   deep BYTES               a kernel whose threads use so much local memory each: its context
+//   grows capture FROM TO          begins to capture a copy of one block to another of its size
 //   captured                 ends that, and makes a graph of it
 //   replay                   launches the graph: TO is what FROM was
 //   export NAME | ipc NAME   through a descriptor, through an IPC handle
@@ -167,6 +168,26 @@ Answer spin(std::istream& words) {
   return {scene::spin(milliseconds, nullptr), ""};
 }
 
+Answer deep(std::istream& words) {
+  unsigned bytes = 0;
+  words >> bytes;
+  const std::string code =
+      ".version 7.0\n.target sm_50\n.address_size 64\n"
+      ".visible .entry deep()\n{\n  .local .align 8 .b8 own[" +
+      std::to_string(bytes) +
+      "];\n  .reg .b64 %rd<2>;\n  mov.u64 %rd1, 1;\n"
+      "  st.local.u64 [own], %rd1;\n  ret;\n}\n";
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  CUresult result = cuModuleLoadData(&module, code.c_str());
+  if (result == CUDA_SUCCESS) result = cuModuleGetFunction(&function, module, "deep");
+  if (result == CUDA_SUCCESS) {
+    result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+  }
+  if (result == CUDA_SUCCESS) result = cuCtxSynchronize();
+  return {name_of(result), ""};
+}
+
 Answer capture(std::istream& words) {
   std::string from;
   words >> from >> recorded.to;
@@ -311,6 +332,7 @@ const std::map<std::string, Command>& commands() {
                                                   {"work", work},
                                                   {"rest", plain(rest)},
                                                   {"spin", spin},
+                                                  {"deep", deep},
                                                   {"capture", capture},
                                                   {"captured", plain(captured)},
                                                   {"replay", plain(replay)},

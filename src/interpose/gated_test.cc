@@ -141,26 +141,45 @@ TEST_F(Gated, CallsAreInsideTheGateForAsLongAsTheDriverWorks) {
   put_up_gate();
   for (const Row& row : kRows) {
     EXPECT_TRUE(passes(row, true)) << row.name;
-    EXPECT_TRUE(Gate::close(kLong_us)) << row.name << " is still inside";
+    ASSERT_TRUE(Gate::close(kLong_us)) << row.name << " is still inside";
     Gate::open();
   }
 }
 
+// From then on the thread's calls need no more than a look.
+void take_seat() {
+  if (Gate::try_enter()) Gate::leave();
+}
+
+// In a thread that prepares itself while the gate is shut already.
+void expect_to_wait(const Row& row, void (*prepare)()) {
+  ASSERT_TRUE(Gate::close(kLong_us) && Gate::shut()) << row.name;
+  asked.times = 0;
+  waits_outside = false;
+  CUresult result = CUDA_SUCCESS;
+  bool inside_after = false;
+  std::thread caller([&] {
+    prepare();
+    result = row.ask();
+    inside_after = is_inside();
+  });
+  while (!waits_outside && asked.times == 0) std::this_thread::yield();
+  EXPECT_EQ(asked.times, 0) << row.name << " went by a shut gate";
+  Gate::open();
+  caller.join();
+  EXPECT_EQ(result, kAnswer) << row.name;
+  EXPECT_TRUE(asked.times == 1 && asked.as_given && asked.inside) << row.name;
+  EXPECT_FALSE(inside_after) << row.name;
+}
+
 TEST_F(Gated, CallsWaitAtAShutGateAndGoOnWhenItOpens) {
   put_up_gate();
-  for (const Row& row : kRows) {
-    ASSERT_TRUE(Gate::close(kLong_us) && Gate::shut());
-    asked.times = 0;
-    waits_outside = false;
-    CUresult result = CUDA_SUCCESS;
-    std::thread caller([&] { result = row.ask(); });
-    while (!waits_outside && asked.times == 0) std::this_thread::yield();
-    EXPECT_EQ(asked.times, 0) << row.name << " went by a shut gate";
-    Gate::open();
-    caller.join();
-    EXPECT_EQ(result, kAnswer) << row.name;
-    EXPECT_TRUE(asked.times == 1 && asked.as_given && asked.inside) << row.name;
-  }
+  for (const Row& row : kRows) expect_to_wait(row, take_seat);
+}
+
+TEST_F(Gated, TheFirstCallOfAThreadWaitsAtAShutGateToo) {
+  put_up_gate();
+  for (const Row& row : kRows) expect_to_wait(row, [] {});
 }
 
 bool another_thread_may_enter() {
@@ -209,7 +228,7 @@ TEST_F(Gated, AThreadThatEndsInTheDriverIsOutside) {
   for (const Row& row : kRows) {
     meanwhile = [] { pthread_exit(nullptr); };
     const auto ask = [](void* of) -> void* {
-      if (Gate::try_enter()) Gate::leave();  // and has a seat
+      take_seat();
       (void)static_cast<const Row*>(of)->ask();
       ADD_FAILURE() << "lives on";
       return nullptr;
